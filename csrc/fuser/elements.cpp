@@ -187,6 +187,10 @@ Scalar Elements::compute(Value v, const Multi& index) {
 
 Scalar Elements::computed(const Call& call, const Multi& index) {
   calls_.insert(&call);
+  if (call.op->full_name == "prims.or_zeros") {
+    const Value a = call.args[0].value();
+    return is_leaf(a) ? load(a, index, !options_.zeros_in_memory) : element(a, index);
+  }
   switch (kind_of(call)) {
     case Kind::Pointwise: return pointwise(call, index);
     case Kind::Move: return move(call, index);
@@ -243,19 +247,19 @@ std::string Elements::widened(const std::string& array, const Index& at, std::st
   return it->second.empty() ? text : it->second + " != 0";
 }
 
-Scalar Elements::load(Value v, const Multi& index) {
+Scalar Elements::load(Value v, const Multi& index, bool optional) {
   const TensorType& t = v.tensor();
   const size_t number = input(v);
-  const std::string array = "in" + std::to_string(number);
+  const std::string array = "in" + std::to_string(number), present = optional ? array + " != nullptr" : "";
   Index at = places_.offset(t, index);
   // An operand that is read many times stays in the caches, wherever it lies.
   const bool few = usual_numel(v) * kRead < kernel_.usual_rows * kernel_.usual_cols;
   if (!in_finish_ && !few && places_.runs_along(at)) kernel_.along_rows = true;
   if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) {
     reads_.push_back(access(number, at, Scope::Chunk));
-    return load_vector(t.dtype, from_pointer(number, places_.without_lane(at)), array);
+    return load_vector(t.dtype, from_pointer(number, places_.without_lane(at)), array, present);
   }
-  if (const auto near = readable_neighbours(t, at)) {
+  if (const auto near = optional ? std::nullopt : readable_neighbours(t, at)) {
     reads_.push_back(access(number, at, Scope::Chunk));
     return load_neighbours(t.dtype, *near, number);
   }
@@ -268,6 +272,7 @@ Scalar Elements::load(Value v, const Multi& index) {
   }
   std::string text = "th_load(" + array + " + (" + place_text(from_pointer(number, at)) + "))";
   if (t.dtype == DType::boolean && scope != Scope::Row) text = widened(array, at, std::move(text));
+  if (optional) text = "(" + present + " ? " + text + " : " + compute_name(t.dtype) + "(0))";
   if (kernel_.cached && options_.keep_singles && !in_finish_ && scope != Scope::Row && predicate_.empty() &&
       indices_.fixed(at, true) && places_.differs_by_row(at))
     text = kept_single(array + "@" + at.key(), t.dtype, text, scope);
@@ -275,16 +280,21 @@ Scalar Elements::load(Value v, const Multi& index) {
   return define(compute_name(t.dtype), text, scope);
 }
 
-Scalar Elements::load_vector(DType t, const Index& start, const std::string& array) {
+Scalar Elements::load_vector(DType t, const Index& start, const std::string& array, const std::string& present) {
   const std::string of = "<" + storage_name(t) + ", " + std::to_string(options_.lanes) + ">",
                     key = array + "@" + start.key() + predicate_;
   std::string name;
+  const auto load_if = [&](const std::string& condition) {
+    return "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + ")" + condition + ");";
+  };
   if (predicate_.empty()) {
-    const std::string text = "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + "));";
+    const std::string text = load_if(present.empty() ? "" : ", " + present);
     // All of a row is asked for before anything is computed, where the addresses are known by then.  What all rows read
     // stays in the caches, and would take registers that let other rows be loaded meanwhile.
     const int64_t kept_bytes = places_.differs_by_row(start) ? itemsize(t) : 0;
     name = vector(key, "Vec" + of, text, kept_bytes, indices_.fixed(start, kernel_.phases.size() == 1));
+  } else if (!present.empty()) {
+    name = vector(key, "Vec" + of, load_if(", (" + predicate_ + ") && " + present), 0);
   } else {
     std::string& known = vectors_[key];
     if (known.empty()) known = vector_under_predicate(of, start, array);

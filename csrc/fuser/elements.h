@@ -115,8 +115,9 @@ class Elements {
   Scalar compute(Value v, const Multi& index);
   Scalar computed(const Call& call, const Multi& index);
   Scalar root_element(Value v, const RootInfo& info, const Multi& index);
-  Scalar load(Value v, const Multi& index);
-  Scalar load_vector(DType t, const Index& start, const std::string& array);
+  /// `optional`: there may be no tensor, which stands for zeros.
+  Scalar load(Value v, const Multi& index, bool optional = false);
+  Scalar load_vector(DType t, const Index& start, const std::string& array, const std::string& present);
   std::optional<Places::Neighbours> readable_neighbours(const TensorType& t, const Index& at);
   Scalar load_neighbours(DType t, const Places::Neighbours& near, size_t number);
   std::string kept_single(const std::string& key, DType t, const std::string& text, Scope scope);

@@ -67,6 +67,7 @@ Kind kind_of_primitive(const Op& op) {
       {"prims.restride", Kind::Move}, {"prims.take", Kind::Move}, {"prims.take_along_axis", Kind::Move},
       {"prims.index", Kind::Move},
       {"prims.full", Kind::Create}, {"prims.iota", Kind::Create}, {"prims.arange", Kind::Create},
+      {"prims.or_zeros", Kind::Pointwise},
       {"prims.uniform_at", Kind::Random}, {"prims.normal_at", Kind::Random}, {"prims.randint_at", Kind::Random},
       {"prims.sum", Kind::Reduce}, {"prims.prod", Kind::Reduce}, {"prims.amax", Kind::Reduce},
       {"prims.amin", Kind::Reduce}, {"prims.any", Kind::Reduce}, {"prims.all", Kind::Reduce}};

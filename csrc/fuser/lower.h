@@ -40,6 +40,7 @@ struct LowerOptions {
   int64_t part = 0;
   bool draw_ahead = false;  ///< random numbers of neighbouring columns are made together (Ahead); with one lane only
   bool name_distances = false;      ///< see Kernel::distances
+  bool zeros_in_memory = false;     ///< what or_zeros() reads is a tensor in any case: g++ vectorises no such choice
   bool eager_rounding = false;      ///< round every bf16 and f16 value as eager does
   const ValueSet* exact = nullptr;  ///< those that are rounded without that (Repeated::rounded)
 

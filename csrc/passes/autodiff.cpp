@@ -134,9 +134,11 @@ class Differentiator : private OwnBuilder, private ReverseMode {
     joint.differentiable_outputs = differentiable_outputs(trace_);
     for (Value v : trace_.inputs) b_.add_input(v);
     const ArgList& outputs = trace_.output.items();
-    for (size_t i : joint.differentiable_outputs) {
-      Value output = outputs[i].value();
-      seed(output, b_.input(cotangent_type(output.tensor())));
+    const std::vector<char> optional = optional_cotangents(trace_, joint.differentiable_outputs);
+    for (size_t i = 0; i < optional.size(); ++i) {
+      Value output = outputs[joint.differentiable_outputs[i]].value();
+      const Value cotangent = b_.input(cotangent_type(output.tensor()));
+      seed(output, optional[i] ? b_("prims.or_zeros", cotangent).value() : cotangent);
     }
     for (auto it = trace_.calls.rbegin(); it != trace_.calls.rend(); ++it) differentiate(**it);
     ArgList gradients;
@@ -214,5 +216,20 @@ std::vector<size_t> differentiable_outputs(const Trace& trace) {
 }
 
 JointTrace autodiff(const Trace& trace) { return Differentiator(trace).run(); }
+
+std::vector<char> optional_cotangents(const Trace& trace, const std::vector<size_t>& differentiable_outputs) {
+  const auto type = [&](size_t i) -> const TensorType& { return trace.output.items()[i].value().tensor(); };
+  const bool has_loss = std::any_of(differentiable_outputs.begin(), differentiable_outputs.end(),
+                                    [&](size_t i) { return type(i).shape.empty() && is_floating(type(i).dtype); });
+  const auto constant = [](const Dims& dims) {
+    return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
+  };
+  std::vector<char> out;
+  for (size_t i : differentiable_outputs) {
+    const TensorType& t = type(i);
+    out.push_back(has_loss && !t.shape.empty() && t.strided() && constant(t.shape) && constant(t.strides));
+  }
+  return out;
+}
 
 }  // namespace thunder

@@ -51,6 +51,10 @@ struct JointTrace {
 /// Indices of the outputs that get a cotangent, see JointTrace.
 std::vector<size_t> differentiable_outputs(const Trace& trace);
 
+/// Per differentiable output: its cotangent may be missing, and the backward reads it by or_zeros() alone.  That is so
+/// for a tensor beside a floating-point number, which a loss is: the logits of a model that returns both have none.
+std::vector<char> optional_cotangents(const Trace& trace, const std::vector<size_t>& differentiable_outputs);
+
 /// Walks the trace backwards with the rules, see above.  No numeric tape: everything is known before the program runs.
 /// Error (Runtime) names an operator whose rule gives a gradient of another shape or dtype than its input has.
 JointTrace autodiff(const Trace& trace);

@@ -40,6 +40,7 @@ struct Compiled {
   /// Indices into flat_outputs: those that get a cotangent.  An output that is an input, or that repeats an earlier
   /// output, is none of them: the caller gets the very same tensor object.
   std::vector<size_t> differentiable_outputs;
+  std::vector<char> optional_cotangents;  ///< see autodiff.h
   /// Per input of the forward: the differentiable outputs that depend on it (reach.h).
   std::vector<uint64_t> reaches;
 };

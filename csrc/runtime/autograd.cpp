@@ -216,8 +216,15 @@ struct ThunderBackward final : Node {
       }
       const Entry::Layout& layout = entry->cotangents[i];
       if (grads[i].defined()) inputs.emplace_back(as_expected(std::move(grads[i]), layout));
+      else if (may_be_missing(i)) inputs.emplace_back(at::Tensor());
       else inputs.emplace_back(zeros.get(i, [&] { return as_expected(input_metadata(i).zeros_like(), layout); }));
     }
+  }
+
+  // Zeros of a tensor's class are of that class.
+  bool may_be_missing(size_t i) const {
+    const torch::autograd::InputMetadata& of = input_metadata(i);
+    return entry->optional_cotangents[i] && !of.is_tensor_subclass() && !of.is_cpp_nested_tensor();
   }
 
   // The bits of the outputs that have a gradient (passes/reach.h), all where each has one.

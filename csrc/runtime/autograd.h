@@ -42,6 +42,7 @@ struct Entry {
     at::Tensor memory_for(const at::Tensor& output) const;
   };
   std::vector<Layout> cotangents;
+  std::vector<char> optional_cotangents;  ///< those that the backward may be given no tensor for
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
   /// Of each result that keeps its gradient: its index in the outputs; -1: nobody has it (Acquired::retained).
   std::vector<int64_t> retained;

@@ -77,6 +77,7 @@ void add_backward(Entry& entry, const Compiled& c) {
   entry.num_saved_numbers = c.saved.size() - c.saved_tensors;
   entry.backward = Program::build(c.backward);
   entry.differentiable_outputs = c.differentiable_outputs;
+  entry.optional_cotangents = c.optional_cotangents;
   entry.reaches = c.reaches;
   if (c.primal) entry.rerun = std::make_shared<Rerun>(*c.primal, c.differentiable_outputs);
   size_t num_saved = c.saved.size();

@@ -41,36 +41,50 @@ bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int6
   return true;
 }
 
+EntryGraphs::Copied EntryGraphs::copied(const Entry& entry, const GraphRow& row, const ForwardGraph& graph) {
+  Copied out;
+  const std::vector<int64_t>&outputs = row.forward.given, &gradients = row.backward.given;
+  const auto lent = [&](const GraphRow::Road& road, size_t i) { return graph.lends && road.handed.drops(i); };
+  for (size_t i = 0; i < outputs.size(); ++i) out.outputs += lent(row.forward, i) ? 0 : outputs[i];
+  for (size_t i = 0; i < gradients.size(); ++i) out.gradients += lent(row.backward, i) ? 0 : gradients[i];
+  // As large as the outputs.
+  for (size_t k = 0; k < entry.differentiable_outputs.size(); ++k)
+    if (const size_t i = entry.differentiable_outputs[k]; !entry.optional_cotangents[k] && i < outputs.size())
+      out.cotangents += outputs[i];
+  return out;
+}
+
 // Arguments, and what is given to the caller.
-bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places) {
+bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
+                                  const Copied& copies) {
   if (!settings_->automatic) return false;
   row.backward.times.settle();
   const bool forward = &road == &forward_;
   GraphRow::Road& of_row = forward ? row.forward : row.backward;
-  int64_t copied = of_row.given;
+  int64_t copied = forward ? copies.outputs : copies.gradients;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const at::Tensor* t = places[i] == Place::Buffer ? defined_tensor(inputs[i]) : nullptr) copied += bytes_of(*t);
   const auto takes_too_long = [](int64_t bytes, double most) { return static_cast<double>(bytes) / kCopied > most; };
   const double issued = of_row.times.issued(), backward = row.backward.times.issued();
   // A forward is not recorded without its backward.
-  const bool gradients = forward && takes_too_long(row.backward.given, kCopying * backward);
+  const bool gradients = forward && takes_too_long(copies.gradients, kCopying * backward);
   bool too_long = gradients || takes_too_long(copied, kCopying * issued);
   if (forward && !too_long && of_row.times.verdict() == RunTimes::Verdict::Helps) {
-    if (trains_ && std::isinf(backward)) return true;          // no backward has been timed yet
-    if (trains_) copied += of_row.given + row.backward.given;  // cotangents are as large as outputs
+    if (trains_ && std::isinf(backward)) return true;  // no backward has been timed yet
+    copied += copies.cotangents + copies.gradients;
     too_long = takes_too_long(copied, kPauses * (trains_ ? issued + backward : issued));
   }
   if (!too_long) return false;
   give_up(road, of_row,
-          cat("copies of ", megabytes(gradients ? row.backward.given : copied), gradients ? " of gradients" : "",
+          cat("copies of ", megabytes(gradients ? copies.gradients : copied), gradients ? " of gradients" : "",
               " would take the device longer than a graph saves"));
   return true;
 }
 
 // Outputs and gradients of a recording, which are copied for the caller.
-bool EntryGraphs::holds_too_much_twice(GraphRow& row) {
+bool EntryGraphs::holds_too_much_twice(GraphRow& row, const Copied& copies) {
   if (!settings_->automatic) return false;
-  const int64_t twice = row.forward.given + row.backward.given;
+  const int64_t twice = copies.outputs + copies.gradients;
   const int64_t once = std::max({forward_.live, backward_.live, row.forward.results});
   if (twice <= once / kShareTwice || twice <= settings_->memory(index_).first / kSmallShare) return false;
   give_up(forward_, row.forward, cat(megabytes(twice), " of outputs and gradients would be in memory twice"));

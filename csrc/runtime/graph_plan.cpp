@@ -30,8 +30,8 @@ int64_t input_below(const Values& inputs, const at::Tensor& t) {
 
 }  // namespace
 
-std::string ForwardGraph::plan(const Entry& entry, const Values& inputs) {
-  std::string why = plan_outputs(entry);
+std::string ForwardGraph::plan(const Entry& entry, const Values& inputs, const std::vector<char>& to_lend) {
+  std::string why = plan_outputs(entry, to_lend);
   if (!why.empty()) return why;
   plan_saved(entry, inputs);
   const bool overwritten = recording->writes() && std::any_of(saved.begin(), saved.end(), [](const Saved& s) {
@@ -40,7 +40,7 @@ std::string ForwardGraph::plan(const Entry& entry, const Values& inputs) {
   return overwritten ? "what it saves for the backward shares memory with what it writes to" : "";
 }
 
-std::string ForwardGraph::plan_outputs(const Entry& entry) {
+std::string ForwardGraph::plan_outputs(const Entry& entry, const std::vector<char>& to_lend) {
   using From = Output::From;
   const Values &results = recording->results(), &read = recording->inputs();
   for (size_t i = 0; i < entry.num_outputs; ++i) {
@@ -65,7 +65,22 @@ std::string ForwardGraph::plan_outputs(const Entry& entry) {
     }
     outputs.push_back(out);
   }
+  // What two outputs share is copied for each: the caller may write to one of them.
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].from != From::Copy || i >= to_lend.size() || !to_lend[i]) continue;
+    const auto shares = [&](const c10::IValue& other) {
+      const at::Tensor* t = defined_tensor(other);
+      return t && storage_of(*t) == storage_of(results[i].toTensor());
+    };
+    if (std::count_if(results.begin(), results.begin() + static_cast<ptrdiff_t>(outputs.size()), shares) == 1)
+      outputs[i].from = From::Loan;
+  }
   return {};
+}
+
+bool ForwardGraph::loans_out() const {
+  return any_out(loans) || std::any_of(backwards.begin(), backwards.end(),
+                                       [](const auto& b) { return b->overwrites && any_out(b->loans); });
 }
 
 void ForwardGraph::plan_saved(const Entry& entry, const Values& inputs) {
@@ -119,14 +134,21 @@ void ForwardGraph::move_saved_to(Values& inputs) {
 }
 
 Values ForwardGraph::outputs_for(const Values& inputs, std::vector<at::Tensor>& to,
-                                 std::vector<at::Tensor>& from) const {
+                                 std::vector<at::Tensor>& from) {
   using From = Output::From;
   const Values& results = recording->results();
+  loans.clear();
   Values out;
   out.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Output& o = outputs[i];
     at::Tensor copy;
+    if (o.from == From::Loan) {
+      auto [lent, loan] = Loan::lend(results[i].toTensor(), recording);
+      loans.push_back(std::move(loan));
+      out.emplace_back(std::move(lent));
+      continue;
+    }
     if (o.from == From::Copy) {
       const at::Tensor& t = results[i].toTensor();
       copy = at::empty_strided(t.sizes(), t.strides(), t.options());

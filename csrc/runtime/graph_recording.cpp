@@ -116,6 +116,10 @@ std::pair<int64_t, int64_t> GraphSettings::memory(int index) const {
   return {total, free};
 }
 
+bool GraphSettings::others_have_streams(int index) const {
+  return PyObject_IsTrue(get(hold(PyObject_CallMethod(get(recorder), "others_have_streams", "i", index)))) == 1;
+}
+
 int64_t GraphSettings::most_bytes(int index, int64_t kept) const {
   if (!automatic) return std::numeric_limits<int64_t>::max();
   const auto [total, free] = memory(index);
@@ -204,7 +208,7 @@ at::Tensor GraphRecording::buffer_for(size_t i, const at::Tensor& t) {
 c10::IValue GraphRecording::given(size_t i, const c10::IValue& value) {
   Input& in = inputs_[i];
   if (in.place == Place::Unread) return {};
-  if (in.place == Place::Number) return value;
+  if (in.place == Place::Number || in.place == Place::Missing) return value;
   const at::Tensor& t = value.toTensor();
   in.address = t.const_data_ptr();
   if (in.place == Place::Buffer || in.place == Place::Learned) {
@@ -277,6 +281,7 @@ bool GraphRecording::fits(const Values& inputs) const {
     if (in.place == Place::Number && !(body_->inputs[i] == inputs[i])) return false;
     if (in.place == Place::Unread || in.place == Place::Held || in.place == Place::Number) continue;
     const at::Tensor* t = defined_tensor(inputs[i]);
+    if (in.place == Place::Missing && t) return false;
     if (!t) continue;
     if (in.place != Place::Buffer && t->const_data_ptr() != in.address) return false;
     const bool read_as_it_lies = in.place == Place::Learned || in.flat;

@@ -35,6 +35,8 @@ namespace thunder {
 /// and, where they are automatic,
 ///   refuses(): why nothing is recorded in this process, or None
 ///   memory(index): the bytes that the device has, and those that are free
+///   others_have_streams(index): whether there may be streams of the process besides the default one and the recorder's.
+///     What such a stream still reads when the last tensor is gone, PyTorch's allocator keeps; a recording does not.
 struct GraphSettings {
   /// `automatic`: what pays and keeps little is recorded, and nothing warns; else all that can be.
   GraphSettings(std::string function, PyObject* recorder, bool automatic);
@@ -45,6 +47,7 @@ struct GraphSettings {
   std::string refusal() const;
   /// The bytes that the device has, and those that are free.
   std::pair<int64_t, int64_t> memory(int index) const;
+  bool others_have_streams(int index) const;
   /// How many more bytes one program's recordings may keep that keep `kept` by now.
   int64_t most_bytes(int index, int64_t kept) const;
 
@@ -67,6 +70,7 @@ class GraphRecording {
     Address,  ///< where the caller's tensor lies; a replay needs it to lie there again
     Learned,  ///< the same of a tensor that may be another one in each call: its layout is compared, too
     Buffer,   ///< in memory of the recording, into which a replay copies the caller's
+    Missing,  ///< the program is given no tensor
     Held,     ///< in memory of another recording, given when this one was made
     Number,   ///< of the host, the same in each replay
   };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "core/error.h"
@@ -40,7 +41,7 @@ constexpr int kStrikes = 8;                // recordings thrown away with hardly
 constexpr int kMoves = 2;                  // of those, after which large arguments are copied
 constexpr size_t kRows = 64;               // of sizes, that are remembered
 constexpr size_t kPostponed = 32;          // calls that could not be recorded, after which no more are tried
-constexpr int64_t kLarge = 1 << 20;        // bytes of an argument that is not to be copied
+constexpr int64_t kLarge = 1 << 20;        // bytes of an argument, or of an output, that is not to be copied
 constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
 
 // A mode wants to see every operator, and hooks every saved tensor.
@@ -85,29 +86,20 @@ GraphRun::Storages storages_of(const Values& values) {
   return out;
 }
 
-// Bytes of the results that lie in none of these.
-int64_t bytes_beside(const Values& results, const GraphRun::Storages& given) {
-  int64_t bytes = 0;
-  for (const c10::IValue& v : results)
-    if (const at::Tensor* t = defined_tensor(v);
-        t && t->has_storage() && given.count(t->storage().getWeakStorageImpl()) == 0)
-      bytes += bytes_of(*t);
-  return bytes;
+// Bytes of each result, 0 for those that lie in one of these.
+std::vector<int64_t> bytes_beside(const Values& results, const GraphRun::Storages& given) {
+  std::vector<int64_t> out;
+  for (const c10::IValue& v : results) {
+    const at::Tensor* t = defined_tensor(v);
+    const bool own = t && t->has_storage() && given.count(t->storage().getWeakStorageImpl()) == 0;
+    out.push_back(own ? bytes_of(*t) : 0);
+  }
+  return out;
 }
+
+int64_t sum_of(const std::vector<int64_t>& bytes) { return std::accumulate(bytes.begin(), bytes.end(), int64_t{0}); }
 
 }  // namespace
-
-bool ForwardGraph::Backward::free() const {
-  if (busy) return false;
-  const Values& gradients = recording->results();
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!owned[i]) continue;
-    const at::Storage& storage = gradients[i].toTensor().storage();
-    // resize_() of a gradient may move its storage. The graph still writes to the old memory.
-    if (storage.use_count() != 1 || gradients[i].toTensor().const_data_ptr() != owned[i]) return false;
-  }
-  return true;
-}
 
 EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& entry, const Compiled& compiled,
                          std::vector<char> by_address)
@@ -248,6 +240,9 @@ GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& 
       !somebody_watches(!shared) && !GraphSettings::recording && (!stream || !settings_->somebody_records());
   const bool usable = alone && forward_.warm.exchange(true) && (!shared || !SharedReplay::any(stream));
   run.row = row_of(inputs);
+  run.row->forward.handed.look();
+  run.row->backward.handed.look();
+  if (usable) end_loans(*run.row);
   std::shared_ptr<ForwardGraph> graph = usable ? find_forward(*run.row, inputs, stream) : nullptr;
   if (!graph) learn(inputs);
   if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward)) {
@@ -276,9 +271,13 @@ void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results, si
   if (!run.timer) return;
   Gil gil;
   run.timer->stop();
-  run.row->forward.results = bytes_beside(results, run.given);
-  const auto end = results.begin() + static_cast<ptrdiff_t>(std::min(outputs, results.size()));
-  run.row->forward.given = bytes_beside({results.begin(), end}, run.given);
+  GraphRow::Road& road = run.row->forward;
+  road.given = bytes_beside(results, run.given);
+  road.results = sum_of(road.given);
+  road.given.resize(std::min(outputs, results.size()));
+  std::vector<char> large;
+  for (int64_t bytes : road.given) large.push_back(bytes >= kLarge);
+  road.handed.give(results, large);
 }
 
 std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Values& inputs, void* stream) {
@@ -286,7 +285,10 @@ std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Val
   for (size_t i = 0; i < row.graphs.size() && !found;) {
     ForwardGraph& g = *row.graphs[i];
     const bool ours = g.recording->stream() == stream && !g.busy;
-    const bool stale = g.lost || g.recording->outdated() || (ours && !g.recording->fits(inputs));
+    const bool out = ours && g.loans_out();
+    if (out) stop_lending(row, "what a replay would overwrite is kept over several calls");
+    const bool refused = out || (g.lends && !(row.lends && lends_));
+    const bool stale = refused || g.lost || g.recording->outdated() || (ours && !g.recording->fits(inputs));
     if (ours && !stale) found = row.graphs[i];
     if (stale && !g.busy) {
       std::shared_ptr<ForwardGraph> gone = take_out(row.graphs, i);
@@ -374,7 +376,9 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                         (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
-    if (copies_too_much(forward_, *row, inputs, *places) || holds_too_much_twice(*row)) return nullptr;
+    graph->lends = may_lend(*row);
+    const Copied copies = copied(entry, *row, *graph);
+    if (copies_too_much(forward_, *row, inputs, *places, copies) || holds_too_much_twice(*row, copies)) return nullptr;
     if (!make_room(*row)) return nullptr;
     if (!make_memory(*row, std::max(forward_.live, row->forward.results))) return nullptr;
     const int64_t most = most_bytes();
@@ -387,7 +391,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
       make_memory(*row, bytes);
       return nullptr;
     }
-    if (why = graph->plan(entry, inputs); !why.empty()) {
+    if (why = graph->plan(entry, inputs, to_lend(*row, *graph)); !why.empty()) {
       give_up(forward_, row->forward, why);
       return nullptr;
     }
@@ -429,14 +433,17 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   return gradients_of(*found);
 }
 
-Values EntryGraphs::gradients_of(const ForwardGraph::Backward& b) const {
+Values EntryGraphs::gradients_of(ForwardGraph::Backward& b) const {
   Values gradients = b.recording->results();
+  b.loans.clear();
   std::vector<at::Tensor> to, from;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor* g = defined_tensor(gradients[i]);
     if (!g) continue;
-    if (b.owned[i]) {
-      gradients[i] = alias_without_history(*g);
+    if (b.lends[i]) {
+      auto [lent, loan] = Loan::lend(*g, b.recording);
+      b.loans.push_back(std::move(loan));
+      gradients[i] = std::move(lent);
       continue;
     }
     at::Tensor copy = at::empty_strided(g->sizes(), g->strides(), g->options());
@@ -467,7 +474,12 @@ void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
   if (!somebody_watches(false) && !(settings_->stream(index_) && settings_->somebody_records())) backward_.warm = true;
   if (!run.timer) return;
   run.timer->stop();
-  run.row->backward.results = run.row->backward.given = bytes_beside(results, run.given);
+  GraphRow::Road& road = run.row->backward;
+  road.given = bytes_beside(results, run.given);
+  road.results = sum_of(road.given);
+  std::vector<char> own;
+  for (int64_t bytes : road.given) own.push_back(bytes > 0);
+  road.handed.give(results, own);
 }
 
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph& graph, const Values& inputs,
@@ -505,12 +517,16 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
                                                  : Place::Buffer);
       if (!entry.backward->reads_input(i) || (i < saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
       if (i < numbers || places[i] == Place::Unread) continue;
+      if (entry.optional_cotangents[i - numbers] && !defined_tensor(inputs[i])) {
+        places[i] = Place::Missing;
+        continue;
+      }
       const size_t output = entry.differentiable_outputs[i - numbers];
       inputs[i] = entry.cotangents[i - numbers].memory_for(graph.recording->results()[output].toTensor());
       THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                     "the gradient of an output has gaps in its layout");
     }
-    if (copies_too_much(backward_, *row, inputs, places)) {
+    if (copies_too_much(backward_, *row, inputs, places, copied(entry, *row, graph))) {
       // The forward's recording would hold what is saved beside the memory of a backward without one.
       give_up(forward_, row->forward, "its backward is not recorded");
       const auto gone = std::exchange(row->graphs, {});
@@ -519,14 +535,16 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
     const int64_t most = most_bytes();
     if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
     // Gradients that stay in the recording would be overwritten by the next forward.
-    b->overwrites = last && !graph.moved && settings_->automatic && settings_->device == c10::DeviceType::CUDA;
-    if (b->overwrites) {
+    b->overwrites = last && !graph.moved && settings_->automatic;
+    // What stands for a recorder runs the forward again, and would find what that reads gone.
+    const bool shares = b->overwrites && !on_host();
+    if (shares) {
       graph.move_saved_to(inputs);
       graph.add_kept(given);
     }
-    const RunsBackward recorded(b->overwrites);
+    const RunsBackward recorded(shares);
     b->recording = GraphRecording::record(settings_, entry.backward, std::move(inputs), std::move(places), {}, index_,
-                                          {.after = b->overwrites ? graph.recording.get() : nullptr});
+                                          {.after = shares ? graph.recording.get() : nullptr});
     if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;
   } catch (...) {
     give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));
@@ -536,11 +554,12 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
   std::map<const c10::TensorImpl*, int> occurs;
   for (const c10::IValue& g : b->recording->results())
     if (const at::Tensor* t = defined_tensor(g)) ++occurs[t->unsafeGetTensorImpl()];
-  for (const c10::IValue& g : b->recording->results()) {
-    const at::Tensor* t = defined_tensor(g);
-    const bool owned = !settings_->automatic && t && t->has_storage() && t->storage().use_count() == 1 &&
-                       occurs[t->unsafeGetTensorImpl()] == 1;
-    b->owned.push_back(owned ? t->const_data_ptr() : nullptr);
+  const Values& gradients = b->recording->results();
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor* t = defined_tensor(gradients[i]);
+    const bool alone =
+        t && t->has_storage() && t->storage().use_count() == 1 && occurs[t->unsafeGetTensorImpl()] == 1;
+    b->lends.push_back(alone && (!settings_->automatic || (graph.lends && row->backward.handed.drops(i))));
   }
   graph.backwards.push_back(b);
   return b;

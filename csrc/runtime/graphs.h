@@ -3,7 +3,8 @@
 //
 // A recording's memory is overwritten by its next replay, so at any time it belongs to one user:
 //  - Outputs are copied out of a forward's recording right after the replay: they are small beside what a program
-//    computes, and a caller may keep as many of them as it likes.
+//    computes, and a caller may keep as many of them as it likes.  Where nobody asked for graphs, large ones that the
+//    caller drops before the next call are lent (graph_loans.h).
 //  - What is saved for the backward stays in the recording.  Autograd's node holds a GraphLease; until that is gone the
 //    recording is busy, and another call makes a second one or runs the program as it is.
 //  - Gradients are copied out, too.  Where the user asked for graphs they are handed out where they lie, since together
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "passes/pipeline.h"
+#include "runtime/graph_loans.h"
 #include "runtime/graph_recording.h"
 #include "runtime/graph_timing.h"
 
@@ -44,6 +46,7 @@ struct ForwardGraph {
     enum class From : uint8_t {
       Result,  ///< as the program gave it: not a tensor, or one that only the graph itself reads
       Copy,
+      Loan,    ///< in the recording, until the next replay
       Alias,  ///< of a tensor that is read by its address
       Input,  ///< the caller's own tensor
       Output  ///< an output before this one
@@ -64,11 +67,11 @@ struct ForwardGraph {
   };
   struct Backward {
     std::shared_ptr<GraphRecording> recording;
-    /// Per gradient that may be handed out, as its memory is nobody else's: where the graph writes it.  Null for others.
-    std::vector<const void*> owned;
-    bool overwrites = false;  ///< what is saved
+    std::vector<char> lends;  ///< per gradient: its memory is that of no other result
+    std::vector<Loan> loans;
+    bool overwrites = false;  ///< what is saved, and is overwritten by the next forward
     bool busy = false;
-    bool free() const;
+    bool free() const { return !busy && !any_out(loans); }
   };
 
   std::shared_ptr<GraphRecording> recording;
@@ -76,6 +79,8 @@ struct ForwardGraph {
   std::vector<Output> outputs;
   std::vector<Saved> saved;
   std::vector<std::shared_ptr<Backward>> backwards;
+  std::vector<Loan> loans;  ///< of outputs
+  bool lends = false;       ///< outputs and gradients, where nobody asked for graphs
   std::atomic<bool> busy{false};
   std::atomic<bool> lost{false};  ///< a backward ran on another stream: nothing orders it before the next replay
 
@@ -83,11 +88,13 @@ struct ForwardGraph {
     const GraphRecording::Place p = recording->place(input);
     return p == GraphRecording::Place::Address || p == GraphRecording::Place::Learned;
   }
-  /// Where outputs and saved tensors lie.  Why they cannot be given, or empty.
-  std::string plan(const Entry& entry, const std::vector<c10::IValue>& inputs);
+  /// Where outputs and saved tensors lie; outputs of `to_lend` are lent if their memory is theirs alone.  Why they cannot be given, or empty.
+  std::string plan(const Entry& entry, const std::vector<c10::IValue>& inputs, const std::vector<char>& to_lend);
   /// The outputs of a replay, whose elements are yet to be copied from `from` to `to`.
   std::vector<c10::IValue> outputs_for(const std::vector<c10::IValue>& inputs, std::vector<at::Tensor>& to,
-                                       std::vector<at::Tensor>& from) const;
+                                       std::vector<at::Tensor>& from);
+  /// Whether a replay would overwrite what was lent.
+  bool loans_out() const;
   /// Fills in the saved tensors that lie in the recording.
   void add_kept(std::vector<c10::IValue>& saved) const;
   /// Gives up what is saved and lies in no input or output: those tensors are in `inputs` then, and nowhere else.  Where
@@ -96,7 +103,7 @@ struct ForwardGraph {
   bool moved = false;  ///< what is saved
 
  private:
-  std::string plan_outputs(const Entry& entry);
+  std::string plan_outputs(const Entry& entry, const std::vector<char>& to_lend);
   void plan_saved(const Entry& entry, const std::vector<c10::IValue>& inputs);
 };
 
@@ -119,14 +126,16 @@ struct GraphRow {
   std::vector<c10::IValue> numbers;
   struct Road {
     RunTimes times;
-    int64_t results = 0;  ///< bytes
-    int64_t given = 0;    ///< bytes of those that are the caller's, and not saved for the backward
+    int64_t results = 0;          ///< bytes
+    std::vector<int64_t> given;  ///< per result that is the caller's: its bytes, 0 for what was given to the program
+    Handed handed;
     bool off = false;
   };
   Road forward, backward;
   std::vector<std::shared_ptr<ForwardGraph>> graphs;
   size_t postponed = 0;
   std::deque<uint64_t> uses;  ///< the last calls with these numbers, by their index
+  bool lends = true;          ///< no loan was out when the recording was to be replayed
   bool crowded_out = false;   ///< the recordings of other rows leave no memory for one
 };
 
@@ -185,8 +194,18 @@ class EntryGraphs {
   bool wanted(Road& road, GraphRow::Road& row);
   bool nobody_else_calls(const Road& road);
   bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
-  bool copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places);
-  bool holds_too_much_twice(GraphRow& row);
+  // Bytes that a replay copies besides arguments.
+  struct Copied {
+    int64_t outputs = 0, cotangents = 0, gradients = 0;
+  };
+  static Copied copied(const Entry& entry, const GraphRow& row, const ForwardGraph& graph);
+  bool copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
+                       const Copied& copied);
+  bool holds_too_much_twice(GraphRow& row, const Copied& copied);
+  bool may_lend(const GraphRow& row);
+  static std::vector<char> to_lend(const GraphRow& row, const ForwardGraph& graph);
+  void stop_lending(GraphRow& row, const std::string& why);
+  void end_loans(const GraphRow& row);
   int64_t most_bytes() const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
   void learn(const Values& inputs);
@@ -202,7 +221,7 @@ class EntryGraphs {
   std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs, bool last);
   std::shared_ptr<ForwardGraph::Backward> record_backward(const Entry& entry, ForwardGraph& graph, Values& inputs,
                                                           bool last);
-  Values gradients_of(const ForwardGraph::Backward& b) const;
+  Values gradients_of(ForwardGraph::Backward& b) const;
 
   std::shared_ptr<GraphSettings> settings_;
   std::vector<char> by_address_, written_;  // per input of the forward
@@ -212,6 +231,7 @@ class EntryGraphs {
   bool may_write_ = false;  // what the epilogue writes to is not saved for the backward: a graph may end with it
   bool trains_ = false;     // it has a backward
   bool copies_ = false;     // large arguments, too: they lie elsewhere too often
+  bool lends_ = true;       // no other streams read what is lent
   int moves_ = 0;           // recordings that were hardly used, and read arguments where they lay
   int index_ = 0;           // of the device
   Road forward_{"forward"}, backward_{"backward"};

@@ -29,6 +29,7 @@ class Recorder:
         self.refusal = None
         self.total, self.free = 1 << 40, 1 << 40
         self.issued, self.device_takes, self.behind = 500.0, 400.0, False
+        self.other_streams = False
         self.not_ready = 0  # how often a timer has nothing yet
 
     def capturing(self):
@@ -51,6 +52,9 @@ class Recorder:
 
     def memory(self, index):
         return self.total, self.free
+
+    def others_have_streams(self, index):
+        return self.other_streams
 
     def timer(self):
         return Timer(self)

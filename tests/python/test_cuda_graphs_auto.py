@@ -29,6 +29,14 @@ def train(f, module, n=SOON):
         f(randn(3, 8)).sum().backward()
 
 
+def train_and_keep(f, x, n):
+    """With output and gradient of a step alive in the next forward, so that they are copies and not loans."""
+    for _ in range(n):
+        y = f(x)
+        x.grad = None
+        y.sum().backward()
+
+
 @pytest.fixture(autouse=True)
 def _no_warnings():
     with warnings.catch_warnings():
@@ -96,8 +104,7 @@ def test_copies_that_take_longer_than_short_kernels_save_are_a_reason(recorder, 
     recorder.issued, recorder.device_takes = 500.0, 4000.0
     f = automatic(torch.sin, recorder)
     x = randn(elements).requires_grad_()
-    for _ in range(2 * SOON):
-        f(x).sum().backward()
+    train_and_keep(f, x, 2 * SOON)
     small = elements == 1 << 14
     assert counts(f)[0] == (2 if small else 0)
     assert small or "copies of 96 MB would take the device longer than a graph saves" in reasons(f)
@@ -247,9 +254,7 @@ def test_results_that_would_be_in_memory_twice(recorder, total, depth, recorded)
         return x
 
     f = automatic(chain, recorder)
-    for _ in range(2 * SOON):
-        x.grad = None
-        f(x).sum().backward()
+    train_and_keep(f, x, 2 * SOON)
     assert (stats(f)["captures"] > 0) == recorded
     assert recorded or reasons(f) == "forward: 0 MB of outputs and gradients would be in memory twice"
 
@@ -431,10 +436,11 @@ def test_copies_that_take_longer_than_the_host_saves_are_a_reason(recorder, trai
     recorder.issued, recorder.device_takes = 60.0, 70.0
     x = randn(4 << 20).requires_grad_(trained)  # 16 MB of a result, and of a gradient
     f = automatic(torch.sin, recorder)
-    for _ in range(2 * SOON):
-        y = f(x)
-        if trained:
-            y.sum().backward()
+    if trained:
+        train_and_keep(f, x, 2 * SOON)
+    else:
+        kept = [f(x) for _ in range(2 * SOON)]
+        del kept
     assert stats(f)["captures"] == 0
     what = "16 MB of gradients" if trained else "16 MB"
     assert f"copies of {what} would take the device longer than a graph saves" in reasons(f)

@@ -69,6 +69,7 @@ std::shared_ptr<AtenExecutor> instance() {
       const Op& op = *call.op->implements;
       if (auto product = aten::lower_product(op, call, assembler)) return product;
       if (auto rows = aten::lower_rows(op, call, assembler)) return rows;
+      if (auto zeros = aten::lower_or_zeros(op, call, assembler)) return zeros;
       const Entry& entry = e->entry(op);
       if (entry.kernel) return aten::lower_kernel(entry.kernel, op, call, assembler);
       return entry.lowering->lower(call, assembler);

@@ -428,7 +428,40 @@ class KernelCall final : public Instruction {
   std::string name_;
 };
 
+class OrZeros final : public Instruction {
+ public:
+  explicit OrZeros(const TensorType& t) : options_(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
+    moves_operands = false;
+    for (const Dims* dims : {&t.shape, &t.strides})
+      for (const Dim& d : *dims) {
+        constant_ = constant_ && d.is_constant();
+        (dims == &t.shape ? sizes_ : strides_).push_back(d.is_constant() ? d.constant() : 0);
+      }
+  }
+
+  void run(Frame& frame) const override {
+    at::Tensor t = frame.registers[operands[0].reg].toTensor();
+    THUNDER_ASSERT(t.defined() || constant_, "or_zeros() of sizes that are no constants");
+    if (!t.defined()) t = at::empty_strided(sizes_, strides_, options_).zero_();
+    if (!drops.empty()) drop(frame);
+    if (outputs[0] >= 0) frame.registers[outputs[0]] = std::move(t);
+  }
+  std::string str() const override { return "prims.or_zeros"; }
+
+ private:
+  Ints sizes_, strides_;
+  bool constant_ = true;
+  at::TensorOptions options_;
+};
+
 }  // namespace
+
+std::unique_ptr<Instruction> lower_or_zeros(const Op& op, const Call& call, const Assembler& assembler) {
+  if (op.full_name != "prims.or_zeros") return nullptr;
+  auto out = std::make_unique<OrZeros>(call.output.value().tensor());
+  out->operands.push_back(assembler.natural(call.args[0]));
+  return out;
+}
 
 Kernel find_kernel(const std::string& op) {
   auto it = kernels().find(op);

@@ -37,6 +37,9 @@ class KernelArgs {
 
 using Kernel = c10::IValue (*)(const KernelArgs&);
 
+/// Null for any other operator.
+std::unique_ptr<Instruction> lower_or_zeros(const Op& op, const Call& call, const Assembler& assembler);
+
 /// The kernel for an operator (by full name), or null.
 Kernel find_kernel(const std::string& op);
 

@@ -94,6 +94,7 @@ class FuserExecutor final : public Executor {
                             .in_outputs = true,
                             .draw_ahead = true,
                             .name_distances = true,
+                            .zeros_in_memory = true,
                             .eager_rounding = eager,
                             .exact = f.exact});
     if (!kernel) return false;

@@ -127,10 +127,12 @@ class FusionCall final : public Instruction {
     Numbers room;
     Pointers in, out;
     for (size_t i = 0; i < tensors(); ++i) {
-      const Operand& o = operands[i];
+      c10::IValue& operand = frame.registers[operands[i].reg];
       const at::IntArrayRef expected = expected_[i].in(sizes, room);
-      if (needs_copy(frame.registers[o.reg].toTensor(), expected)) write_out(frame.registers[o.reg], expected);
-      in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
+      if (!operand.toTensor().defined() && !k_->on_cuda) operand = zeros_for(i, expected);
+      const bool missing = !operand.toTensor().defined();
+      if (!missing && needs_copy(operand.toTensor(), expected)) write_out(operand, expected);
+      in.push_back(missing ? nullptr : const_cast<void*>(operand.toTensor().const_data_ptr()));
     }
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
@@ -168,6 +170,14 @@ class FusionCall final : public Instruction {
   bool have_memory(const Frame& frame) const {
     return std::all_of(operands.begin(), operands.begin() + static_cast<ptrdiff_t>(tensors()),
                        [&](const Operand& o) { return is_plain_but_negative(frame.registers[o.reg].toTensor()); });
+  }
+
+  // What or_zeros() reads has constant sizes.
+  at::Tensor zeros_for(size_t i, at::IntArrayRef strides) const {
+    const TensorType& t = k_->inputs[i];
+    Numbers sizes;
+    for (const Dim& d : t.shape) sizes.push_back(d.constant());
+    return allocate(c10::DeviceType::CPU, sizes, strides, to_aten(t.dtype)).zero_();
   }
 
   static void write_out(c10::IValue& value, at::IntArrayRef strides) {
@@ -208,7 +218,7 @@ class FusionCall final : public Instruction {
     Numbers room;
     const at::IntArrayRef offsets = k.offsets.in(sizes, room);
     for (size_t i = 0; i < out.size(); ++i)
-      out[i] = static_cast<char*>(out[i]) + offsets[i] * itemsize(k_->inputs[i].dtype);
+      if (out[i]) out[i] = static_cast<char*>(out[i]) + offsets[i] * itemsize(k_->inputs[i].dtype);
     return out;
   }
 
@@ -334,7 +344,8 @@ class FusionCall final : public Instruction {
   }
 
   at::Device device_of(const Frame& frame) const {
-    if (tensors() > 0) return frame.registers[operands[0].reg].toTensor().device();
+    for (size_t i = 0; i < tensors(); ++i)
+      if (const at::Tensor& t = frame.registers[operands[i].reg].toTensor(); t.defined()) return t.device();
     return to_aten(k_->outputs[0].device);
   }
 

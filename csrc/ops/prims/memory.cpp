@@ -17,6 +17,12 @@ Types restride_meta(const Args& a) {
 
 void restride_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
+Types or_zeros_meta(const Args& a) {
+  TensorType t = a.tensor("a");
+  t.requires_grad = false;
+  return {std::move(t)};
+}
+
 Types copy_data_meta(const Args& a) {
   const TensorType &to = a.tensor("dst"), &from = a.tensor("src");
   THUNDER_CHECK(equal(to.shape, from.shape) && to.dtype == from.dtype, Runtime, a.op().schema.name, "expected ",
@@ -32,6 +38,12 @@ constexpr OpDef kRecords[] = {
      .tags = kShape | kCheap,
      .meta = restride_meta,
      .vjp = restride_vjp},
+    {.schema = "or_zeros(Tensor a) -> Tensor",
+     .doc = "`a`, or zeros of its type where the program was given no tensor for it: a cotangent that autograd does "
+            "not have. Of sizes and strides that are constants.",
+     .tags = kNoGrad | kCheap,
+     .meta = or_zeros_meta,
+     .aten = "alias"},
     {.schema = "copy_data_(Tensor dst, Tensor src, bool counted=True) -> Tensor",
      .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and "
             "autograd's graph of `dst` stays what it was. Unless it is `counted`, the version of `dst` stays, too, as "

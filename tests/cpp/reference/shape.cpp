@@ -376,7 +376,7 @@ void add_shapes(Kernels& k) {
   k["prims.view_as_complex"] = view_as_complex;
   k["prims.view_dtype"] = view_dtype;
   k["torch.unfold_backward"] = unfold_backward;
-  k["prims.restride"] = same_data;
+  k["prims.restride"] = k["prims.or_zeros"] = same_data;
   k["prims.detach"] = k["prims.new_leaf"] = k["prims.same"] = same_data;
   k["prims.alias"] = same_data;
   k["prims.graft"] =
