@@ -1,4 +1,4 @@
-"""Outputs beside a loss: autograd gives them no cotangent, and a kernel that would read it reads no memory for zeros."""
+"""Outputs beside a loss: autograd gives them no cotangent, and kernels read no memory in its place."""
 
 import copy
 
