@@ -141,5 +141,5 @@ def test_training(clip):
             if clip:
                 nn.utils.clip_grad_norm_(model.parameters(), 0.1)
             optimizer.step()
-    for a, b in zip(eager.parameters(), module.parameters()):
+    for a, b in zip(eager.parameters(), module.parameters(), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
