@@ -7,6 +7,8 @@ import weakref
 
 import torch
 
+from . import _C
+
 
 def recorder(graphs):
     """What `graphs`, an argument of jit, stands for: a recorder or None, and whether it decides by itself."""
@@ -40,7 +42,7 @@ class Recorder:
     warm_up = True  # loads kernels and makes the libraries' handles, which a capture does not allow
 
     def __init__(self):
-        self._pools = {}  # by device
+        self._raised = {}  # by device
         self._streams = {}  # by device and stream: one to record on, since the default stream cannot be recorded
         self._shared = {}  # the same: a pool, and the graphs that lie in it
 
@@ -68,14 +70,17 @@ class Recorder:
         return total, free + torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
 
     def others_have_streams(self, index):
-        return self._pools.setdefault(index, StreamPools(index)).others_took()
+        if index not in self._raised:
+            self._raised[index] = RaisedPools(index)
+        return self._raised[index].others_took() or _C.others_took_streams(index)
 
     def record(self, run, index, shared, pool):
         with torch.cuda.device(index):
             current = torch.cuda.current_stream()
             key = (index, current.cuda_stream)
             if key not in self._streams:
-                self._streams[key] = self._pools.setdefault(index, StreamPools(index)).take()
+                stream, device, kind = _C.take_stream(index)
+                self._streams[key] = torch.cuda.Stream(stream_id=stream, device_index=device, device_type=kind)
             pool = pool or (self._shared_pool(key) if shared else torch.cuda.graph_pool_handle())
             before = _bytes_of(pool)
             graph = torch.cuda.CUDAGraph()
@@ -120,30 +125,23 @@ class Recorder:
             _end(graph, index, pool)
 
 
-class StreamPools:
-    """A device's streams, which PyTorch gives out by turns from one pool a priority: whether others take any."""
+class RaisedPools:
+    """A device's streams of a raised priority: whether anybody has taken one."""
 
-    places = 32  # of a pool
-    place_bit = 5  # of a stream's id, from which on the place stands
+    places = 32  # of a pool, whose streams are given out by turns
+    place_bit = 5  # of a stream's id, from which on its place stands
 
     def __init__(self, index):
         self.index = index
-        least, greatest = torch.cuda.Stream.priority_range()
-        self._next = dict.fromkeys(range(greatest, least + 1), 0)  # place, by priority
+        _, greatest = torch.cuda.Stream.priority_range()
+        self._next = dict.fromkeys(range(greatest, 0), 0)  # place, by priority
         self._others = False
 
-    def take(self, priority=0):
-        """A stream; who takes it does not count among the others."""
-        stream = torch.cuda.Stream(self.index, priority=priority)
-        place = stream.stream_id >> self.place_bit
-        self._others = self._others or place != self._next[priority]
-        self._next[priority] = (place + 1) % self.places
-        return stream
-
     def others_took(self):
-        """Whether somebody else has taken one by now; those before this object count, too."""
-        for priority in self._next:
-            self.take(priority)
+        for priority, expected in self._next.items():
+            place = torch.cuda.Stream(self.index, priority=priority).stream_id >> self.place_bit
+            self._others = self._others or place != expected
+            self._next[priority] = (place + 1) % self.places
         return self._others
 
 

@@ -12,6 +12,7 @@
 #include "runtime/backward_calls.h"
 #include "runtime/host_memory.h"
 #include "runtime/interop.h"
+#include "runtime/own_streams.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
 
@@ -257,6 +258,20 @@ nb::dict stats(nb::handle h) {
 }  // namespace
 
 void bind_function(nb::module_& m) {
+  m.def(
+      "take_stream",
+      [](int8_t gpu) {
+        const c10::Stream s = take_stream({c10::DeviceType::CUDA, gpu});
+        return nb::make_tuple(s.id(), s.device_index(), static_cast<int>(s.device_type()));
+      },
+      nb::arg("gpu"),
+      "A stream of PyTorch's pool for work of this project: id, device index and device type of a torch.cuda.Stream.");
+  m.def(
+      "others_took_streams",
+      [](int8_t gpu) {
+        return others_took_streams({c10::DeviceType::CUDA, gpu});
+      },
+      nb::arg("gpu"), "Whether somebody else has taken a stream of normal priority on this GPU.");
   nb::class_<Float8Recorded>(m, "Float8Recorded", "Whether scales can follow from what backwards have recorded.")
       .def(nb::init<>())
       .def_prop_rw(

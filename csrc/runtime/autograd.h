@@ -43,7 +43,7 @@ struct Entry {
   };
   std::vector<Layout> cotangents;
   std::vector<char> optional_cotangents;  ///< those that the backward may be given no tensor for
-  std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
+  std::vector<char> has_gradient;         ///< per input of the forward: the backward gives a gradient for it
   /// Of each result that keeps its gradient: its index in the outputs; -1: nobody has it (Acquired::retained).
   std::vector<int64_t> retained;
   std::vector<uint64_t> reaches;  ///< per input of the forward: the outputs that depend on it (passes/reach.h)

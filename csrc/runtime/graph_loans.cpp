@@ -23,8 +23,9 @@ std::pair<at::Tensor, Loan> Loan::lend(const at::Tensor& t, std::shared_ptr<cons
   Loan loan;
   loan.memory_ = memory;
   auto* context = new std::shared_ptr<const Owner>(std::move(memory));
-  c10::DataPtr data(const_cast<void*>(from.data()), context,
-                    [](void* c) { delete static_cast<std::shared_ptr<const Owner>*>(c); }, from.device());
+  c10::DataPtr data(
+      const_cast<void*>(from.data()), context, [](void* c) { delete static_cast<std::shared_ptr<const Owner>*>(c); },
+      from.device());
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), from.nbytes(),
                                                              std::move(data), from.allocator(), from.resizable()));
   at::Tensor lent = alias_without_history(t);
@@ -57,10 +58,17 @@ bool Handed::drops(size_t result) const {
   return result < known_.size() && known_[result].looks >= kLooks && !known_[result].kept;
 }
 
+bool Handed::drops_any() const {
+  for (size_t i = 0; i < known_.size(); ++i)
+    if (drops(i)) return true;
+  return false;
+}
+
 // ---- what a program lends -------------------------------------------------------------------------------------------
 
 bool EntryGraphs::may_lend(const GraphRow& row) {
-  if (!settings_->automatic || !row.lends || !lends_) return false;
+  const bool drops = row.forward.handed.drops_any() || row.backward.handed.drops_any();
+  if (!settings_->automatic || !drops || !row.lends || !lends_) return false;
   lends_ = !settings_->others_have_streams(index_);
   if (!lends_) ++settings_->why["results are copied: other streams are used beside the current one"];
   return lends_;

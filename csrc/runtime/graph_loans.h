@@ -47,6 +47,7 @@ class Handed {
   void look();
   /// Whether several runs were looked at, and the caller had dropped this result each time.
   bool drops(size_t result) const;
+  bool drops_any() const;
 
  private:
   struct Result {

@@ -133,8 +133,7 @@ void ForwardGraph::move_saved_to(Values& inputs) {
   moved = true;
 }
 
-Values ForwardGraph::outputs_for(const Values& inputs, std::vector<at::Tensor>& to,
-                                 std::vector<at::Tensor>& from) {
+Values ForwardGraph::outputs_for(const Values& inputs, std::vector<at::Tensor>& to, std::vector<at::Tensor>& from) {
   using From = Output::From;
   const Values& results = recording->results();
   loans.clear();

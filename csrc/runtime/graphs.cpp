@@ -557,8 +557,7 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
   const Values& gradients = b->recording->results();
   for (size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor* t = defined_tensor(gradients[i]);
-    const bool alone =
-        t && t->has_storage() && t->storage().use_count() == 1 && occurs[t->unsafeGetTensorImpl()] == 1;
+    const bool alone = t && t->has_storage() && t->storage().use_count() == 1 && occurs[t->unsafeGetTensorImpl()] == 1;
     b->lends.push_back(alone && (!settings_->automatic || (graph.lends && row->backward.handed.drops(i))));
   }
   graph.backwards.push_back(b);

@@ -46,7 +46,7 @@ struct ForwardGraph {
     enum class From : uint8_t {
       Result,  ///< as the program gave it: not a tensor, or one that only the graph itself reads
       Copy,
-      Loan,    ///< in the recording, until the next replay
+      Loan,   ///< in the recording, until the next replay
       Alias,  ///< of a tensor that is read by its address
       Input,  ///< the caller's own tensor
       Output  ///< an output before this one
@@ -126,7 +126,7 @@ struct GraphRow {
   std::vector<c10::IValue> numbers;
   struct Road {
     RunTimes times;
-    int64_t results = 0;          ///< bytes
+    int64_t results = 0;         ///< bytes
     std::vector<int64_t> given;  ///< per result that is the caller's: its bytes, 0 for what was given to the program
     Handed handed;
     bool off = false;

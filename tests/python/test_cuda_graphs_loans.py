@@ -1,6 +1,8 @@
 """graphs="auto": results that the caller drops before the next call are lent, and others copied."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -25,6 +27,11 @@ class WithScores(nn.Module):
     def forward(self, x):
         scores = self.scores(self.body(x))
         return scores.square().mean(), scores
+
+
+@pytest.fixture(autouse=True)
+def _no_streams_of_other_tests(monkeypatch):
+    monkeypatch.setattr(thunder._graphs.Recorder, "others_have_streams", lambda self, index: False)
 
 
 @pytest.fixture
@@ -239,19 +246,32 @@ def test_other_streams_end_loans(pair, recorder):
     assert "results are copied: other streams are used beside the current one" in reasons(f)
 
 
-def test_a_stream_that_somebody_takes_is_noticed(pair):
-    if not ON_GPU:
-        pytest.skip("the CPU has no streams; the test above has a stand-in for them")
-    pools = thunder._graphs.StreamPools(0)
-    before = pools.others_took()
-    again = thunder._graphs.StreamPools(0)
-    again.take()
-    for priority in (0, -1):
-        pools = thunder._graphs.StreamPools(0)
-        pools._others = False
-        pools.others_took()
-        pools._others = False
-        assert not pools.others_took()
-        torch.cuda.Stream(priority=priority)
-        assert pools.others_took()
-    assert before in (True, False)
+STREAMS = """
+import torch, thunder
+torch.manual_seed(0)
+model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()) for _ in range(20))).cuda()
+f = thunder.jit(model)
+x = torch.randn(32, 64, device="cuda")
+
+def why(steps=20):
+    for _ in range(steps):
+        model.zero_grad()
+        f(x).square().mean().backward()
+    return "; ".join(thunder.compile_stats(f)["graphs"]["why"])
+
+assert not why(), why()
+before = thunder.compile_stats(f)["graphs"]["replays"]
+assert not why() and thunder.compile_stats(f)["graphs"]["replays"] == before + 40
+stream = torch.cuda.Stream(priority=PRIORITY)
+assert why() == "results are copied: other streams are used beside the current one", why()
+"""
+
+
+@pytest.mark.skipif(not ON_GPU, reason="the CPU has no streams; the test above has a stand-in for them")
+@pytest.mark.parametrize("priority", [0, -1])
+def test_a_stream_that_somebody_takes_is_noticed(priority):
+    """In a process of its own: in this one other tests take streams."""
+    run = subprocess.run(
+        [sys.executable, "-c", STREAMS.replace("PRIORITY", str(priority))], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr

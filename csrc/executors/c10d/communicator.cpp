@@ -2,7 +2,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "runtime/gil.h"
+#include "runtime/own_streams.h"
 
 namespace thunder {
 namespace {
@@ -147,7 +147,7 @@ void Communicator::reduce_further(Communication& c, const std::string& op, const
   }
   if (device.is_cpu()) return reduce_outputs(c, op, what);
   // On a stream of its own: what is computed meanwhile does not wait for the first reduction.
-  const c10::StreamGuard beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
+  const c10::StreamGuard beside(take_stream(device));
   {
     const WithoutGil released(PyGILState_Check() != 0);
     for (const WorkPtr& w : c.works) w->wait();

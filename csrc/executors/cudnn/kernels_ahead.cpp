@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "runtime/kernels/cuda_api.h"
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/fork.h"
+#include "runtime/own_streams.h"
 
 namespace thunder::cudnn {
 namespace {
@@ -101,8 +101,7 @@ struct Lone {
   void run() const {
     const MayFork no_lock_is_held;
     const RelaxedCaptureScope relaxed;
-    const c10::impl::VirtualGuardImpl device(c10::DeviceType::CUDA);
-    const c10::StreamGuard stream(device.getStreamFromGlobalPool(reads[0].options.device()));
+    const c10::StreamGuard stream(take_stream(reads[0].options.device()));
     Frame frame;
     for (const Memory& m : reads) frame.registers.emplace_back(m.make());
     frame.registers.resize(reads.size() + instruction->outputs.size());
