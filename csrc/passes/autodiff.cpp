@@ -168,12 +168,36 @@ class Differentiator : private OwnBuilder, private ReverseMode {
     }
   }
 
+  // The or_zeros() of an operator are tensors: each is made in front of its first reader.
+  static std::vector<const Call*> zeros_at_readers(const std::vector<const Call*>& calls) {
+    ValueMap<const Call*> waiting(nullptr);
+    std::vector<const Call*> out;
+    const auto place = [&](Value v) {
+      const Call* zeros = waiting[v];
+      if (!zeros) return;
+      waiting.set(v, nullptr);
+      out.push_back(zeros);
+    };
+    for (const Call* c : calls) {
+      if (is_or_zeros(*c)) {
+        waiting.set(c->output.value(), c);
+        continue;
+      }
+      visit_inputs(*c, place);
+      out.push_back(c);
+    }
+    for (const Call* c : calls)
+      if (is_or_zeros(*c)) place(c->output.value());  // one that is a gradient as it is
+    return out;
+  }
+  static bool is_or_zeros(const Call& call) { return call.op->full_name == "prims.or_zeros"; }
+
   // Drops what no gradient needs (rules may compute more than was asked for), and opens the forward calls.
   void assemble(JointTrace& joint, Trace backward) {
     forget_identities(backward);
     ValueSet read;
     for (const Arg& g : backward.output.items()[1].items()) visit_values(g, [&](Value v) { read.set(v, 1); });
-    const std::vector<const Call*> live = live_calls(backward.calls, read);
+    const std::vector<const Call*> live = zeros_at_readers(live_calls(backward.calls, read));
     joint.trace = std::move(backward);
     joint.trace.calls = open_where_needed(trace_.calls, read);
     joint.forward_calls = joint.trace.calls.size();

@@ -95,8 +95,7 @@ at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
   return at::empty_strided(layout.sizes, layout.strides, g.options()).copy_(g);
 }
 
-// Zeros for outputs without a gradient (the logits and the cache of a model whose loss alone is used), one tensor for
-// all that are alike.
+// Zeros for outputs without a gradient whose cotangent may not be missing, one tensor for all that are alike.
 class Zeros {
  public:
   Zeros(const torch::autograd::Node& node, const Entry& entry) : node_(node), entry_(entry) {}
@@ -200,7 +199,7 @@ struct ThunderBackward final : Node {
     std::optional<LeafAccumulation> accumulation;
     if (adds) accumulation.emplace(*this, inputs, *entry->accumulated);
     GraphRun timed;
-    if (graph_row && !adds) timed = entry->graphs->start_backward(graph_row, inputs);
+    if (graph_row && !adds) timed = entry->graphs->start_backward(*entry, graph_row, inputs);
     const RunsBackward now(last);
     inputs = entry->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
     if (entry->graphs) entry->graphs->backward_has_run(timed, inputs);

@@ -48,9 +48,11 @@ EntryGraphs::Copied EntryGraphs::copied(const Entry& entry, const GraphRow& row,
   for (size_t i = 0; i < outputs.size(); ++i) out.outputs += lent(row.forward, i) ? 0 : outputs[i];
   for (size_t i = 0; i < gradients.size(); ++i) out.gradients += lent(row.backward, i) ? 0 : gradients[i];
   // As large as the outputs.
-  for (size_t k = 0; k < entry.differentiable_outputs.size(); ++k)
-    if (const size_t i = entry.differentiable_outputs[k]; !entry.optional_cotangents[k] && i < outputs.size())
-      out.cotangents += outputs[i];
+  for (size_t k = 0; k < entry.differentiable_outputs.size(); ++k) {
+    const size_t i = entry.differentiable_outputs[k];
+    const bool missing = k < row.missing.size() && row.missing[k];
+    if (!missing && i < outputs.size()) out.cotangents += outputs[i];
+  }
   return out;
 }
 

@@ -80,9 +80,11 @@ std::vector<char> EntryGraphs::to_lend(const GraphRow& row, const ForwardGraph& 
   return out;
 }
 
-void EntryGraphs::stop_lending(GraphRow& row, const std::string& why) {
-  if (row.lends) ++settings_->why[cat("results are copied: ", why)];
+void EntryGraphs::stop_lending(GraphRow& row, const ForwardGraph& graph) {
+  if (row.lends) ++settings_->why["results are copied: what a replay would overwrite is kept over several calls"];
   row.lends = false;
+  row.pinned.push_back(graph.recording);
+  for (const auto& b : graph.backwards) row.pinned.push_back(b->recording);
 }
 
 // Streams may have come since the recording was made.

@@ -1,8 +1,8 @@
 // Memory of a recording that the caller has until the next replay, in place of a copy.
 //
 // A caller who drops the results of one call before the next one needs no copies of them.  Whether it does is seen in
-// the runs before the recording (Handed): a result whose memory was there when the next call began is copied.  The
-// others are lent, as tensors over the recording's memory.
+// the runs before the recording (Handed): a result whose memory was there when the next call began is copied.  Large
+// outputs and gradients that were gone are lent, as tensors over the recording's memory, if that is no other result's.
 //
 //   run 1 .. 3    as it is            gradients were gone when the next run began
 //   run 4         recorded            gradients are loans

@@ -96,7 +96,7 @@ class GraphRecording {
   /// Whether inputs of the same kinds have the layouts and lie where the recording reads them, and operators are set as
   /// they were (TF32, cuDNN, ...).
   bool fits(const std::vector<c10::IValue>& inputs) const;
-  /// Copies what is to be copied, and replays.  An undefined tensor stands for zeros.
+  /// Copies what is to be copied, and replays.  An undefined tensor in the place of a Buffer stands for zeros.
   void replay(const std::vector<c10::IValue>& inputs) const;
 
   /// In the recording's memory; the next replay overwrites them.

@@ -286,7 +286,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Val
     ForwardGraph& g = *row.graphs[i];
     const bool ours = g.recording->stream() == stream && !g.busy;
     const bool out = ours && g.loans_out();
-    if (out) stop_lending(row, "what a replay would overwrite is kept over several calls");
+    if (out) stop_lending(row, g);
     const bool refused = out || (g.lends && !(row.lends && lends_));
     const bool stale = refused || g.lost || g.recording->outdated() || (ours && !g.recording->fits(inputs));
     if (ours && !stale) found = row.graphs[i];
@@ -361,6 +361,8 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
   auto graph = std::make_shared<ForwardGraph>();
   graph->row = row;
   try {
+    // There is memory for another one when the loans are back.
+    if (std::any_of(row->pinned.begin(), row->pinned.end(), [](const auto& r) { return !r.expired(); })) return nullptr;
     std::string why;
     std::optional<std::vector<Place>> places = places_for(inputs, row->postponed, &why);
     if (!places) {
@@ -376,7 +378,8 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                         (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
-    graph->lends = may_lend(*row);
+    // Recordings without a backward share memory with others, which are replayed while a loan is out.
+    graph->lends = entry.backward && may_lend(*row);
     const Copied copies = copied(entry, *row, *graph);
     if (copies_too_much(forward_, *row, inputs, *places, copies) || holds_too_much_twice(*row, copies)) return nullptr;
     if (!make_room(*row)) return nullptr;
@@ -455,7 +458,7 @@ Values EntryGraphs::gradients_of(ForwardGraph::Backward& b) const {
   return gradients;
 }
 
-GraphRun EntryGraphs::start_backward(std::shared_ptr<GraphRow> row, const Values& inputs) const {
+GraphRun EntryGraphs::start_backward(const Entry& entry, std::shared_ptr<GraphRow> row, const Values& inputs) const {
   GraphRun run;
   if (!row || backward_.off || !settings_->automatic) return run;
   Gil gil;
@@ -463,7 +466,12 @@ GraphRun EntryGraphs::start_backward(std::shared_ptr<GraphRow> row, const Values
   if (row->backward.off || somebody_watches(false) || (stream && settings_->somebody_records())) return run;
   run.row = std::move(row);
   run.timer = run.row->backward.times.start(*settings_, index_);
-  if (run.timer) run.given = storages_of(inputs);
+  if (!run.timer) return run;
+  run.given = storages_of(inputs);
+  const size_t first = inputs.size() - entry.cotangents.size();
+  run.row->missing.clear();
+  for (size_t i = first; i < inputs.size(); ++i)
+    run.row->missing.push_back(entry.optional_cotangents[i - first] && !defined_tensor(inputs[i]));
   return run;
 }
 

@@ -7,7 +7,7 @@
 //    caller drops before the next call are lent (graph_loans.h).
 //  - What is saved for the backward stays in the recording.  Autograd's node holds a GraphLease; until that is gone the
 //    recording is busy, and another call makes a second one or runs the program as it is.
-//  - Gradients are copied out, too.  Where the user asked for graphs they are handed out where they lie, since together
+//  - Gradients are copied out or lent, too.  Where the user asked for graphs they are handed out where they lie, since together
 //    they are as large as the parameters: the recording is then busy while their memory has another owner (the
 //    parameters' .grad).
 //  - Where gradients are copied out, the backward's recording lies in the forward's memory and overwrites what is saved
@@ -135,8 +135,10 @@ struct GraphRow {
   std::vector<std::shared_ptr<ForwardGraph>> graphs;
   size_t postponed = 0;
   std::deque<uint64_t> uses;  ///< the last calls with these numbers, by their index
-  bool lends = true;          ///< no loan was out when the recording was to be replayed
-  bool crowded_out = false;   ///< the recordings of other rows leave no memory for one
+  std::vector<char> missing;  ///< per cotangent of the last backward that was no graph: there was no tensor
+  std::vector<std::weak_ptr<const GraphRecording>> pinned;  ///< by loans, though they are not used any more
+  bool lends = true;                                        ///< no loan was out when the recording was to be replayed
+  bool crowded_out = false;                                 ///< the recordings of other rows leave no memory for one
 };
 
 /// A run of a program: as a graph, or as it is and perhaps timed.
@@ -163,7 +165,8 @@ class EntryGraphs {
                                                    const std::vector<c10::IValue>& saved,
                                                    const std::vector<at::Tensor>& cotangents, bool last);
   /// Before a backward runs as it is; `row` may be null.
-  GraphRun start_backward(std::shared_ptr<GraphRow> row, const std::vector<c10::IValue>& inputs) const;
+  GraphRun start_backward(const Entry& entry, std::shared_ptr<GraphRow> row,
+                          const std::vector<c10::IValue>& inputs) const;
   /// A program has run as it is: what its first run loads and compiles is there.
   void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results, size_t outputs);
   void backward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
@@ -204,7 +207,7 @@ class EntryGraphs {
   bool holds_too_much_twice(GraphRow& row, const Copied& copied);
   bool may_lend(const GraphRow& row);
   static std::vector<char> to_lend(const GraphRow& row, const ForwardGraph& graph);
-  void stop_lending(GraphRow& row, const std::string& why);
+  void stop_lending(GraphRow& row, const ForwardGraph& graph);
   void end_loans(const GraphRow& row);
   int64_t most_bytes() const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
