@@ -253,6 +253,29 @@ def test_calls_without_a_backward_lend_nothing(recorder):
     torch.testing.assert_close(held, was, rtol=0, atol=0)
 
 
+def test_results_without_a_backward_outlive_calls_of_others():
+    weights = [randn(64, 64) / 8 for _ in range(24 if ON_GPU else 2)]
+
+    def chain(x):
+        for w in weights:
+            x = torch.relu(x @ w)
+        return x
+
+    x = randn(8192, 64)
+    programs = [automatic(chain), automatic(lambda x: chain(x) * 2), automatic(lambda x: chain(x + 1))]
+    with torch.no_grad():
+        for f in programs:
+            for _ in range(2 * SOON):
+                y = f(x)
+                del y
+        for f in programs:
+            y = f(x)
+            was = y.clone()
+            for g in programs:
+                g(x)
+            torch.testing.assert_close(y, was, rtol=0, atol=0)
+
+
 def test_memory_that_loans_pin_is_no_reason_for_ever(pair, recorder):
     eager, f, module = pair(recorder)
     compare(eager, f, module, 2 * SOON)

@@ -1,6 +1,7 @@
 """Outputs beside a loss: autograd gives them no cotangent, and kernels read no memory in its place."""
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -99,6 +100,22 @@ def test_an_operator_that_reads_it_has_zeros():
         f(weight, x)[which].sum().backward()
         outputs(other, x)[which].sum().backward()
         torch.testing.assert_close(weight.grad, other.grad)
+
+
+def test_zeros_of_operators_are_made_where_they_are_read():
+    """Those of several outputs would otherwise be in memory at once."""
+    weights = [torch.randn(6, 6, device=DEVICE, requires_grad=True) for _ in range(3)]
+
+    def outputs(x, *weights):
+        results = [x @ w for w in weights]
+        return sum(w.sum() for w in weights), *results
+
+    f = thunder.jit(outputs)
+    f(torch.randn(5, 6, device=DEVICE), *weights)[0].backward()
+    lines = [line for line in str(thunder.last_backward_traces(f)[-1]).splitlines() if " = " in line and "#" in line]
+    calls = [line for line in lines if not line.strip().startswith("#")]
+    zeros = [i for i, line in enumerate(calls) if "or_zeros" in line]
+    assert len(zeros) == 3 and all(b - a > 1 for a, b in itertools.pairwise(zeros)), calls
 
 
 def test_second_derivatives():
