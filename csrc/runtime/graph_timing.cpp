@@ -18,7 +18,7 @@ constexpr size_t kLongest = 64;   // further runs after which a device that is n
 constexpr double kReplay = 40;    // microseconds that the host needs for a replay, with the copies around it
 constexpr double kTail = 20;      // microseconds from the last launch to its end, on a device that waits
 constexpr double kAsLong = 1.25;  // times of the host and the device that count as the same
-constexpr double kShort = 0.1;    // of the device's time: kernels are short if issuing them takes as long
+constexpr double kShort = 0.05;   // of the device's time: kernels are short if issuing them takes as long
 
 using Clock = std::chrono::steady_clock;
 double microseconds(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
