@@ -59,8 +59,8 @@ def test_a_program_that_waits_for_the_host_is_recorded(recorder):
 @pytest.mark.parametrize(
     ("times", "why"),
     [
-        ({"device_takes": 6000.0}, "the device takes longer"),
-        ({"behind": True, "device_takes": 6000.0}, "before the device comes to it"),
+        ({"device_takes": 12000.0}, "the device takes longer"),
+        ({"behind": True, "device_takes": 12000.0}, "before the device comes to it"),
         ({"issued": 25.0, "device_takes": 30.0}, "a replay would take the host as long"),
         ({"not_ready": 1 << 30}, "before the device comes to it"),
     ],
@@ -138,9 +138,9 @@ def test_a_backward_follows_its_forward(recorder, forward_waits):
     module = Net()
     f = automatic(module, recorder)
     for _ in range(SOON):
-        recorder.device_takes = 400.0 if forward_waits else 6000.0
+        recorder.device_takes = 400.0 if forward_waits else 12000.0
         out = f(randn(3, 8))
-        recorder.device_takes = 6000.0 if forward_waits else 400.0
+        recorder.device_takes = 12000.0 if forward_waits else 400.0
         out.sum().backward()
         module.zero_grad()
     if forward_waits:
