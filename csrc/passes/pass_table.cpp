@@ -13,6 +13,7 @@
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_schedule.h"
 #include "passes/distributed/late_waits.h"
+#include "passes/early_waits.h"
 #include "passes/flows.h"
 #include "passes/group_heads.h"
 #include "passes/known_masks.h"
@@ -262,6 +263,10 @@ constexpr Pass kEach[] = {
      "the product of a matrix and one row on a GPU (a weight, for one token) is a sum of each row of the matrix",
      "A product is not computed again for a backward, and a sum of rows might be: so behind split. A kernel takes what "
      "reads the sum along."},
+    {"early_waits", "Early Waits", true, kAlways, RUN(early_waits(t)),
+     "what the host waits for on a GPU, and what needs little but inputs (how many labels are valid), is computed "
+     "first",
+     "Before kernels are made, which would join what it needs with what comes later."},
     {"claim", "Transform For Execution", false, kAlways, RUN(claim(t, s.options.executors)),
      "every call goes to an executor", ""},
     {"fusion", "Fusion", true, kEachFusion,
