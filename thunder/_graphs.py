@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import threading
 import weakref
 
 import torch
@@ -136,13 +137,18 @@ class RaisedPools:
         _, greatest = torch.cuda.Stream.priority_range()
         self._next = dict.fromkeys(range(greatest, 0), 0)  # place, by priority
         self._others = False
+        self._lock = threading.Lock()
 
     def others_took(self):
+        with self._lock:
+            self._look()
+        return self._others
+
+    def _look(self):
         for priority, expected in self._next.items():
             place = torch.cuda.Stream(self.index, priority=priority).stream_id >> self.place_bit
             self._others = self._others or place != expected
             self._next[priority] = (place + 1) % self.places
-        return self._others
 
 
 def _bytes_of(pool):

@@ -21,17 +21,27 @@ bool waits(const Call& call) {
 
 bool has_other_effects(const Call& call) { return (effects(call) & ~uint64_t{kHostSync}) != 0; }
 
-// A size that only the run finds counts as nothing: it is that of a part of an operand.
+int64_t product(const Dims& dims, int64_t unknown) {
+  int64_t n = 1;
+  for (const Dim& d : dims) n = std::min(n * usual_value(d, unknown), kMostBytes + 1);
+  return n;
+}
+
+// A size that only the run finds is at most the number of elements of an operand: that of places where a mask holds.
 int64_t bytes_made(const Call& call) {
-  int64_t bytes = 0;
+  int64_t elements = 1, bytes = 0;
+  visit_inputs(call, [&](Value v) {
+    if (v.type().is_tensor()) elements = std::max(elements, product(v.shape(), kMostBytes));
+  });
   visit_outputs(call, [&](Value v) {
-    if (!v.type().is_tensor()) return;
-    int64_t n = itemsize(v.dtype());
-    for (const Dim& d : v.tensor().shape) n *= usual_value(d, 0);
-    bytes += n;
+    if (v.type().is_tensor()) bytes += itemsize(v.dtype()) * product(v.shape(), elements);
   });
   return bytes;
 }
+
+// What it makes beside its result, and of what size, is not known of a composite; gathers of parameters have a place in
+// the order of communication.
+bool stays(const Call& call) { return !call.body.empty() || tags_within(call, kComm); }
 
 class EarlyWaits {
  public:
@@ -40,7 +50,9 @@ class EarlyWaits {
   Trace run() {
     for (size_t i = 0; i < trace_.calls.size() && !has_other_effects(*trace_.calls[i]); ++i) {
       const Call& call = *trace_.calls[i];
-      visit_outputs(call, [&](Value v) { maker_.set(v, static_cast<int>(i)); });
+      visit_outputs(call, [&](Value v) {
+        if (maker_[v] < 0) maker_.set(v, static_cast<int>(i));  // a call may pass its argument on
+      });
       if (waits(call)) move(i);
     }
     if (std::find(moved_.begin(), moved_.end(), 1) == moved_.end()) return trace_;
@@ -58,7 +70,8 @@ class EarlyWaits {
     for (size_t next = 0; next < needed.size(); ++next) {
       const Call& call = *trace_.calls[needed[next]];
       bytes += bytes_made(call);
-      if (needed.size() > kMostCalls || bytes > kMostBytes || (next > 0 && waits(call))) return;
+      const bool other_wait = next > 0 && waits(call);
+      if (needed.size() > kMostCalls || bytes > kMostBytes || other_wait || stays(call)) return;
       visit_inputs(call, [&](Value v) {
         const int made = maker_[v];
         if (made < 0 || moved_[static_cast<size_t>(made)]) return;
@@ -75,6 +88,10 @@ class EarlyWaits {
 };
 
 }  // namespace
+
+bool waits_on_gpu(const Trace& trace) {
+  return std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return waits(*c); });
+}
 
 Trace early_waits(const Trace& trace) { return EarlyWaits(trace).run(); }
 

@@ -263,7 +263,7 @@ constexpr Pass kEach[] = {
      "the product of a matrix and one row on a GPU (a weight, for one token) is a sum of each row of the matrix",
      "A product is not computed again for a backward, and a sum of rows might be: so behind split. A kernel takes what "
      "reads the sum along."},
-    {"early_waits", "Early Waits", true, kAlways, RUN(early_waits(t)),
+    {"early_waits", "Early Waits", true, kWaitsOnGpu, RUN(early_waits(t)),
      "what the host waits for on a GPU, and what needs little but inputs (how many labels are valid), is computed "
      "first",
      "Before kernels are made, which would join what it needs with what comes later."},
@@ -321,6 +321,7 @@ constexpr Meaning kMeanings[] = {
      [](const Trace&, const State& s) { return s.options.fusion.counted_random; }},
     {kRowSums, "with an executor for them",
      [](const Trace&, const State& s) { return any_sums_rows(s.options.executors); }},
+    {kWaitsOnGpu, "where the host waits for a GPU", [](const Trace& t, const State&) { return waits_on_gpu(t); }},
     {kCommunicates, "where the program communicates",
      [](const Trace& t, const State&) { return distributed::has_waits(t); }},
     {kEachFusion, "once for each fusion executor, by its name", [](const Trace&, const State& s) { return s.fuses; }},

@@ -50,7 +50,8 @@ enum Condition : unsigned {
   kCountsRandom = 1 << 8,
   kRowSums = 1 << 9,
   kCommunicates = 1 << 10,
-  kEachFusion = 1 << 11
+  kWaitsOnGpu = 1 << 11,
+  kEachFusion = 1 << 12
 };
 
 struct Pass {

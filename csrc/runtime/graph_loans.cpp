@@ -80,6 +80,13 @@ std::vector<char> EntryGraphs::to_lend(const GraphRow& row, const ForwardGraph& 
   return out;
 }
 
+int64_t GraphRow::pinned_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& recording : pinned)
+    if (const auto alive = recording.lock()) bytes += alive->bytes();
+  return bytes;
+}
+
 void EntryGraphs::stop_lending(GraphRow& row, const ForwardGraph& graph) {
   if (row.lends) ++settings_->why["results are copied: what a replay would overwrite is kept over several calls"];
   row.lends = false;

@@ -38,7 +38,7 @@ class Loan {
 /// Whether a loan of these is out.
 bool any_out(const std::vector<Loan>& loans);
 
-/// What the caller did with the results of runs that were no graphs.  Needs the GIL.
+/// What the caller did with the results of the runs that were timed (graph_timing.h).  Needs the GIL.
 class Handed {
  public:
   /// These results were given to the caller.  `known` has an element for each result: only those are looked at.

@@ -292,7 +292,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Val
     if (ours && !stale) found = row.graphs[i];
     if (stale && !g.busy) {
       std::shared_ptr<ForwardGraph> gone = take_out(row.graphs, i);
-      discard(forward_, *gone->recording);
+      if (!refused) discard(forward_, *gone->recording);
     } else {
       ++i;
     }
@@ -361,8 +361,10 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
   auto graph = std::make_shared<ForwardGraph>();
   graph->row = row;
   try {
-    // There is memory for another one when the loans are back.
-    if (std::any_of(row->pinned.begin(), row->pinned.end(), [](const auto& r) { return !r.expired(); })) return nullptr;
+    // What loans pin comes back.
+    if (const int64_t pinned = row->pinned_bytes();
+        pinned > 0 && std::max(forward_.live, row->forward.results) + pinned > most_bytes())
+      return nullptr;
     std::string why;
     std::optional<std::vector<Place>> places = places_for(inputs, row->postponed, &why);
     if (!places) {

@@ -135,10 +135,11 @@ struct GraphRow {
   std::vector<std::shared_ptr<ForwardGraph>> graphs;
   size_t postponed = 0;
   std::deque<uint64_t> uses;  ///< the last calls with these numbers, by their index
-  std::vector<char> missing;  ///< per cotangent of the last backward that was no graph: there was no tensor
+  std::vector<char> missing;  ///< per cotangent of the last backward that was timed: there was no tensor
   std::vector<std::weak_ptr<const GraphRecording>> pinned;  ///< by loans, though they are not used any more
-  bool lends = true;                                        ///< no loan was out when the recording was to be replayed
-  bool crowded_out = false;                                 ///< the recordings of other rows leave no memory for one
+  int64_t pinned_bytes() const;
+  bool lends = true;         ///< no loan was out when the recording was to be replayed
+  bool crowded_out = false;  ///< the recordings of other rows leave no memory for one
 };
 
 /// A run of a program: as a graph, or as it is and perhaps timed.
@@ -170,7 +171,7 @@ class EntryGraphs {
   /// A program has run as it is: what its first run loads and compiles is there.
   void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results, size_t outputs);
   void backward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
-  /// Whether gradients are tensors of their own, so that a backward may also add to a leaf's .grad.
+  /// Whether a backward may also add to a leaf's .grad: gradients that a graph handed out stay as they are until then.
   bool copies_gradients() const { return settings_->automatic; }
   /// What stands for a recorder of the GPU's (in tests) records programs of the host's.
   bool on_host() const { return settings_->device != c10::DeviceType::CUDA; }

@@ -99,9 +99,10 @@ struct Lone {
   // On a stream of its own, so that it waits for nothing and nothing for it.  Allocations are allowed while another
   // thread captures a graph.
   void run() const {
+    const c10::Stream own = take_stream(reads[0].options.device());
     const MayFork no_lock_is_held;
     const RelaxedCaptureScope relaxed;
-    const c10::StreamGuard stream(take_stream(reads[0].options.device()));
+    const c10::StreamGuard stream(own);
     Frame frame;
     for (const Memory& m : reads) frame.registers.emplace_back(m.make());
     frame.registers.resize(reads.size() + instruction->outputs.size());

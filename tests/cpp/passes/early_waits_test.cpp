@@ -62,7 +62,7 @@ TEST_CASE("early_waits: refused") {
         program(kWork + "  t6 = pt.rand(x)  # t6: \"DEVICE f32[8, 8]\"\n" + kMask + kWait + "  return (t1, t3, t6)\n");
     CHECK(early_waits(t).calls == t.calls);
   }
-  SUBCASE("of what another wait gives that stays") {
+  SUBCASE("that needs many calls") {
     const std::string chain = [] {
       std::string out = "  a0 = prims.add(labels, 1)  # a0: \"DEVICE i64[8]\"\n";
       for (int i = 1; i < 20; ++i)
@@ -71,6 +71,21 @@ TEST_CASE("early_waits: refused") {
       return out;
     }();
     const Trace t = program(kWork + chain + "  t2 = prims.ge(a19, 0)  # t2: \"DEVICE b8[8]\"\n" + kWait + kEnd);
+    CHECK(early_waits(t).calls == t.calls);
+  }
+  SUBCASE("behind a write") {
+    const Trace t =
+        program("  t6 = prims.copy_data_(x, w)  # t6: \"DEVICE f32[8, 8]\"\n" + kWork + kMask + kWait + kEnd);
+    CHECK(early_waits(t).calls == t.calls);
+  }
+  SUBCASE("of what another wait gives that stays") {
+    const Trace t =
+        program(kWork +
+                "  b0 = prims.broadcast_in_dim(labels, [1000, 1000, 8], [2])  # b0: \"DEVICE i64[1000, 1000, 8] "
+                "strides=(0, 0, 1)\"\n  t2 = prims.ge(b0, 0)  # t2: \"DEVICE b8[1000, 1000, 8]\"\n"
+                "  t3 = prims.nonzero(t2)  # t3: \"DEVICE i64[u0, 3] strides=(1, u0)\"\n"
+                "  t4 = prims.sum(t3, [0, 1])  # t4: \"DEVICE i64[]\"\n  t5 = prims.gt(t4, 0)  # t5: \"DEVICE b8[]\"\n"
+                "  t6 = prims.nonzero(t5)  # t6: \"DEVICE i64[u1, 0] strides=(1, u1)\"\n  return (t1, t3, t6)\n");
     CHECK(early_waits(t).calls == t.calls);
   }
   SUBCASE("of large tensors") {
@@ -98,7 +113,11 @@ TEST_CASE("early_waits: random programs stay programs, and run nothing twice") {
       const auto any = [&] { return values[static_cast<size_t>(random.below(static_cast<int64_t>(values.size())))]; };
       const Value v = any(), w = any();
       switch (random.below(4)) {
-        case 0: b("prims.nonzero", b("prims.ge", v, 0)); break;
+        case 0: {
+          const Expr places = b("prims.nonzero", b("prims.ge", v, 0));
+          if (random.below(2)) b("prims.nonzero", b("prims.ge", b("prims.sum", places, std::vector<int64_t>{1}), 3));
+          break;
+        }
         case 1:
           if (random.below(6) == 0) b("pt.rand", v);
           break;
