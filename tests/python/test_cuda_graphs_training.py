@@ -457,8 +457,9 @@ def test_memory_stays():
 @pytest.mark.gpu
 def test_recordings_keep_what_a_step_needs_anyway():
     """The backward lies in the forward's memory, and frees what is saved as it goes."""
-    (_, first), _ = deep_pair()  # the first recordings of two threads hold cuBLAS's workspaces
+    (_, first), (_, module) = deep_pair()  # the first recordings of two threads hold cuBLAS's workspaces
     for x in batches(24):
+        module.zero_grad()
         first(x).sum().backward()
     assert counts(first)[0] == 2
     (plain_run, f), modules = deep_pair(blocks=40, width=256)
