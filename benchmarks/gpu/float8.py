@@ -133,7 +133,8 @@ def measure(options):
             if found:
                 times[child.peer].append(found["ms"])
                 # Later rounds do not count the memory of a CUDA graph, which the first one has recorded.
-                rows[child.peer]["peak_gb"] = max(rows[child.peer].get("peak_gb", 0), found["peak_gb"] or 0)
+                peaks = (rows[child.peer].get("peak_gb"), found["peak_gb"])
+                rows[child.peer]["peak_gb"] = max((p for p in peaks if p is not None), default=None)
     names = {}
     for child in children:
         child.ask("in_float8")
