@@ -23,7 +23,7 @@ bool has_other_effects(const Call& call) { return (effects(call) & ~uint64_t{kHo
 
 int64_t product(const Dims& dims, int64_t unknown) {
   int64_t n = 1;
-  for (const Dim& d : dims) n = std::min(n * usual_value(d, unknown), kMostBytes + 1);
+  for (const Dim& d : dims) n = std::min(n * std::min(usual_value(d, unknown), kMostBytes + 1), kMostBytes + 1);
   return n;
 }
 

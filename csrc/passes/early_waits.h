@@ -1,8 +1,8 @@
 // Early waits: what the host waits for, and that needs little but inputs, is computed first.
 //
-// The number of places where a mask holds (nonzero, masked_select, item) is known when the device has computed it.  In
-// the middle of a program the host waits for all that stands before, and the device then for the host, which issues the
-// rest.  At the beginning the host waits for little.
+// The number of places where a mask holds (nonzero) is known when the device has computed it.  In the middle of a program
+// the host waits for all that stands before, and the device then for the host, which issues the rest.  At the beginning
+// the host waits for little.
 //
 //   t1 = matmul(x, w)                                     t2 = ge(labels, 0)
 //   t2 = ge(labels, 0)                             -->    t3 = nonzero(t2)

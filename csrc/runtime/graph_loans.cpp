@@ -95,7 +95,7 @@ void EntryGraphs::stop_lending(GraphRow& row, const ForwardGraph& graph) {
 }
 
 // Streams may have come since the recording was made.
-void EntryGraphs::end_loans(const GraphRow& row) {
+void EntryGraphs::ask_about_streams(const GraphRow& row) {
   if (std::any_of(row.graphs.begin(), row.graphs.end(), [](const auto& g) { return g->lends; })) may_lend(row);
 }
 

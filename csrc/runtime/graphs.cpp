@@ -242,7 +242,7 @@ GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& 
   run.row = row_of(inputs);
   run.row->forward.handed.look();
   run.row->backward.handed.look();
-  if (usable) end_loans(*run.row);
+  if (usable) ask_about_streams(*run.row);
   std::shared_ptr<ForwardGraph> graph = usable ? find_forward(*run.row, inputs, stream) : nullptr;
   if (!graph) learn(inputs);
   if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward)) {

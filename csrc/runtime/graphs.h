@@ -7,9 +7,8 @@
 //    caller drops before the next call are lent (graph_loans.h).
 //  - What is saved for the backward stays in the recording.  Autograd's node holds a GraphLease; until that is gone the
 //    recording is busy, and another call makes a second one or runs the program as it is.
-//  - Gradients are copied out or lent, too.  Where the user asked for graphs they are handed out where they lie, since together
-//    they are as large as the parameters: the recording is then busy while their memory has another owner (the
-//    parameters' .grad).
+//  - Gradients are copied out or lent, too.  Where the user asked for graphs all are lent, since together they are as
+//    large as the parameters: the recording is then busy while their memory has another owner (the parameters' .grad).
 //  - Where gradients are copied out, the backward's recording lies in the forward's memory and overwrites what is saved
 //    (GraphRecording::Memory::after).  It serves only a backward after which nobody needs that.
 // Recordings that keep nothing from one replay to the next share memory; each other forward has a pool of its own.  A
@@ -88,7 +87,8 @@ struct ForwardGraph {
     const GraphRecording::Place p = recording->place(input);
     return p == GraphRecording::Place::Address || p == GraphRecording::Place::Learned;
   }
-  /// Where outputs and saved tensors lie; outputs of `to_lend` are lent if their memory is theirs alone.  Why they cannot be given, or empty.
+  /// Where outputs and saved tensors lie; outputs of `to_lend` are lent if no other output lies in their memory.  Why
+  /// they cannot be given, or empty.
   std::string plan(const Entry& entry, const std::vector<c10::IValue>& inputs, const std::vector<char>& to_lend);
   /// The outputs of a replay, whose elements are yet to be copied from `from` to `to`.
   std::vector<c10::IValue> outputs_for(const std::vector<c10::IValue>& inputs, std::vector<at::Tensor>& to,
@@ -171,7 +171,7 @@ class EntryGraphs {
   /// A program has run as it is: what its first run loads and compiles is there.
   void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results, size_t outputs);
   void backward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
-  /// Whether a backward may also add to a leaf's .grad: gradients that a graph handed out stay as they are until then.
+  /// Whether nobody asked for graphs: then a backward may also add to a leaf's .grad.
   bool copies_gradients() const { return settings_->automatic; }
   /// What stands for a recorder of the GPU's (in tests) records programs of the host's.
   bool on_host() const { return settings_->device != c10::DeviceType::CUDA; }
@@ -209,7 +209,7 @@ class EntryGraphs {
   bool may_lend(const GraphRow& row);
   static std::vector<char> to_lend(const GraphRow& row, const ForwardGraph& graph);
   void stop_lending(GraphRow& row, const ForwardGraph& graph);
-  void end_loans(const GraphRow& row);
+  void ask_about_streams(const GraphRow& row);
   int64_t most_bytes() const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
   void learn(const Values& inputs);
