@@ -127,7 +127,11 @@ class Recorder:
 
 
 class RaisedPools:
-    """A device's streams of a raised priority: whether anybody has taken one."""
+    """A device's streams of a raised priority: whether anybody has taken one.
+
+    The compiler takes streams of normal priority itself: for those csrc/runtime/own_streams.h has the same.  That file
+    reaches no others without CUDA's headers.
+    """
 
     places = 32  # of a pool, whose streams are given out by turns
     place_bit = 5  # of a stream's id, from which on its place stands
