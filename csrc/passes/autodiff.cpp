@@ -134,11 +134,11 @@ class Differentiator : private OwnBuilder, private ReverseMode {
     joint.differentiable_outputs = differentiable_outputs(trace_);
     for (Value v : trace_.inputs) b_.add_input(v);
     const ArgList& outputs = trace_.output.items();
-    const std::vector<char> optional = optional_cotangents(trace_, joint.differentiable_outputs);
-    for (size_t i = 0; i < optional.size(); ++i) {
+    joint.optional_cotangents = optional_cotangents(trace_, joint.differentiable_outputs);
+    for (size_t i = 0; i < joint.differentiable_outputs.size(); ++i) {
       Value output = outputs[joint.differentiable_outputs[i]].value();
       const Value cotangent = b_.input(cotangent_type(output.tensor()));
-      seed(output, optional[i] ? b_("prims.or_zeros", cotangent).value() : cotangent);
+      seed(output, joint.optional_cotangents[i] ? b_("prims.or_zeros", cotangent).value() : cotangent);
     }
     for (auto it = trace_.calls.rbegin(); it != trace_.calls.rend(); ++it) differentiate(**it);
     ArgList gradients;

@@ -43,6 +43,7 @@ struct JointTrace {
   /// Indices into the outputs.  An output that is an input or that repeats an earlier output is none: the caller gets
   /// the very same tensor, and autograd needs no help with it.
   std::vector<size_t> differentiable_outputs;
+  std::vector<char> optional_cotangents;  ///< see below
 
   const ArgList& outputs() const { return trace.output.items().at(0).items(); }
   const ArgList& gradients() const { return trace.output.items().at(1).items(); }

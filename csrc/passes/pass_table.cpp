@@ -38,8 +38,8 @@ using State = PipelineState;
 
 Trace differentiated(const Trace& t, State& s) {
   s.compiled.reaches = reached_outputs(t, s.compiled.differentiable_outputs);
-  s.compiled.optional_cotangents = optional_cotangents(t, s.compiled.differentiable_outputs);
   s.joint = autodiff(mark_flows(t, s.compiled.differentiable_outputs));
+  s.compiled.optional_cotangents = s.joint.optional_cotangents;
   return s.joint.trace;
 }
 

@@ -336,7 +336,7 @@ assert why() == "results are copied: other streams are used beside the current o
 """
 
 
-@pytest.mark.skipif(not ON_GPU, reason="the CPU has no streams; the test above has a stand-in for them")
+@pytest.mark.gpu
 @pytest.mark.parametrize("priority", [0, -1])
 def test_a_stream_that_somebody_takes_is_noticed(priority):
     """In a process of its own: in this one other tests take streams."""
