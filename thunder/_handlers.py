@@ -395,32 +395,12 @@ def _zero(func, args, kwargs):
     return target
 
 
-def _write_statistics(given, new, op):
-    """Running statistics, which eager's kernel writes to."""
-    tracer = current_tracer()
-    for name, value in zip(("running_mean", "running_var"), new, strict=True):
-        if given.get(name) is not None:
-            tracer.copy_into(given[name], tracer.apply("torch.detach", (value,)), op)
-
-
-@_handler("nn.functional.batch_norm")
-def _batch_norm(func, args, kwargs):
-    given = inspect.signature(func).bind(*args, **kwargs).arguments
-    output, *new = current_tracer().apply("torch.batch_norm_functional", (), given)
-    if given.get("training", False):
-        _write_statistics(given, new, "batch_norm")
-    return output
-
-
 @_handler("nn.functional.instance_norm")
 def _instance_norm(func, args, kwargs):
     given = inspect.signature(func).bind(*args, **kwargs).arguments
     if given.get("running_mean") is None and given.get("running_var") is None:
         return current_tracer().apply("torch.instance_norm", (), given)
-    output, *new = current_tracer().apply("torch.instance_norm_functional", (), given)
-    if given.get("use_input_stats", True):
-        _write_statistics(given, new, "instance_norm")
-    return output
+    return current_tracer().apply("torch.instance_norm_functional", (), given)
 
 
 @_handler("nn.functional.embedding")
@@ -434,17 +414,6 @@ def _embedding(func, args, kwargs):
             norm = (given["weight"], given["input"], max_norm, given.get("norm_type", 2.0))
             tracer.apply("torch.embedding_renorm", norm, in_place=True)
     return tracer.apply("torch.embedding.functional", (), given)
-
-
-@_handler("native_batch_norm")
-def _native_batch_norm(func, args, kwargs):
-    names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    if not given["training"] or given["running_mean"] is None:
-        return current_tracer().apply("torch.native_batch_norm", (), given)
-    *results, mean, var = current_tracer().apply("torch._native_batch_norm_legit_functional", (), given)
-    _write_statistics(given, (mean, var), "native_batch_norm")
-    return tuple(results)
 
 
 @_handler("nn.functional.gaussian_nll_loss")

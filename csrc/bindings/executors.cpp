@@ -7,19 +7,8 @@
 #include "bindings/bind.h"
 #include "bindings/types.h"
 #include "executors/aten/aten.h"
-#include "executors/aten/lowering.h"
-#include "executors/c10d/c10d.h"
-#include "executors/constants/constants.h"
-#include "executors/cublaslt/cublaslt.h"
-#include "executors/cudnn/cudnn.h"
-#include "executors/decoding/decoding.h"
-#include "executors/depthwise/depthwise.h"
+#include "executors/definition.h"
 #include "executors/fuser/fuser.h"
-#include "executors/onednn/onednn.h"
-#include "executors/python/python.h"
-#include "executors/rows/rows.h"
-#include "executors/scan/scan.h"
-#include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
 #include "runtime/background.h"
 #include "runtime/kernels/nvrtc.h"
@@ -27,28 +16,6 @@
 
 namespace thunder::bindings {
 namespace {
-
-void register_executors() {
-  Executors& all = Executors::instance();
-  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
-  std::shared_ptr<Executor> cudnn = make_cudnn_executor(), sdpa = make_sdpa_executor();
-  for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
-  lower_cudnn_of_any_length();
-  std::shared_ptr<Executor> fuser = make_fuser_executor();
-  register_fuser_lowering();
-  register_constants_lowering();
-  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), rows = make_rows_executor();
-  std::shared_ptr<Executor> c10d = make_c10d_executor(), onednn = make_onednn_executor();
-  std::shared_ptr<Executor> decoding = make_decoding_executor(), depthwise = make_depthwise_executor();
-  std::shared_ptr<Executor> scan = make_scan_executor();
-  for (const auto& e : {decoding, depthwise, scan, onednn, rows, cublaslt, cudnn, sdpa, fuser, c10d, aten, python})
-    all.add(e);
-  // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn, onednn, cublaslt, rows, scan, depthwise, decoding}) all.add_default(e);
-  all.add_always(c10d);
-  all.add_always(aten);
-  all.add_always(python);
-}
 
 void bind_kernels(nb::module_& m) {
   m.def(

@@ -35,6 +35,11 @@ Op::Op(std::string level_, const OpDef& def)
       python(split_words(def.python)),
       scalar(def.scalar),
       domain(def.domain),
+      writes(split_words(def.writes)),
+      index_map(def.index_map),
+      write_back(def.write_back),
+      combine(def.combine),
+      element(def.element),
       context(def.context) {
   name = level + "." + schema.name;
   full_name = schema.overload.empty() ? name : name + "." + schema.overload;

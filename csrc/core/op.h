@@ -13,12 +13,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/index_map.h"
 #include "core/schema.h"
 
 namespace thunder {
 
 class Builder;
 class Args;
+class Expr;
 class VjpContext;
 struct Call;
 
@@ -56,6 +58,7 @@ enum Tag : uint64_t {
   /// The size of the last result is known to the operator alone, and only its gradient reads that: types estimate it.
   kOwnSize = 1ull << 26,
   kOnce = 1ull << 27,  ///< the first run that is not watched executes its body; later runs hand out what that gave
+  kMayLackOperand = 1ull << 28,  ///< a missing operand counts as zeros: kernels read no memory for it
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync | kState;
 
@@ -67,6 +70,24 @@ using MetaFn = Types (*)(const Args& args);
 using BodyFn = Arg (*)(Builder& b, const Args& args);
 /// Puts the gradients of the call's inputs, given those of its outputs.
 using VjpFn = void (*)(VjpContext& c);
+
+/// `base` with `written` in the place of the elements that the view shows: what a write through the view leaves in its
+/// base.  `view`: the arguments of the view's call.  `op`: the operator that writes, for errors.
+using WriteBackFn = Arg (*)(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
+
+/// How a reduction joins two elements.
+enum class Combine : uint8_t { None, Add, Mul, Max, Min, Or, And };
+
+/// What a generated kernel computes for an element of a primitive, where the record's other fields do not tell: a
+/// primitive with an `index_map` reads one element, one with `combine` joins elements, and a pointwise one with `scalar`
+/// computes the expression.
+enum class Element : uint8_t {
+  FromFields,
+  Computed,  ///< from the operands' elements at the same place
+  Gathered,  ///< one element of an operand, at a place that the operator finds
+  Created,   ///< from the place alone
+  Drawn,     ///< from a random state and the place
+};
 
 /// Where a real-valued unary operator is defined and smooth, for the tests.
 struct Domain {
@@ -91,6 +112,13 @@ struct OpDef {
   /// C expression of a pointwise primitive over its schema names, for the fuser and documentation: "a + b".
   std::string_view scalar = {};
   Domain domain = {};
+  /// Parameters that PyTorch's function writes to, "running_mean running_var". The record's last results are their new
+  /// values, in this order; the new value of an argument that is left alone is the argument.
+  std::string_view writes = {};
+  IndexMapFn index_map = nullptr;    ///< of a primitive whose results are elements of its first tensor argument
+  WriteBackFn write_back = nullptr;  ///< of a view primitive; a write through a view without it is refused
+  Combine combine = Combine::None;   ///< of a reduction primitive over the argument `dims`
+  Element element = Element::FromFields;
   void* context = nullptr;  ///< for records made at run time
 };
 
@@ -111,6 +139,11 @@ class Op {
   std::vector<std::string> python;
   std::string scalar;
   Domain domain;
+  std::vector<std::string> writes;
+  IndexMapFn index_map = nullptr;
+  WriteBackFn write_back = nullptr;
+  Combine combine = Combine::None;
+  Element element = Element::FromFields;
   void* context = nullptr;
   std::shared_ptr<void> context_owner;  ///< keeps `context` alive for records made at run time
 

@@ -38,32 +38,6 @@ size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
   return count;
 }
 
-constexpr const char* kOverlap =
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-    "Please clone() the tensor before performing the operation.";
-
-// Whether each element has a place of its own, as far as sizes and strides tell.
-void check_overlap(const Dims& shape, const Dims& strides, const char* op) {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i].specialize() == 0) return;
-    if (shape[i].specialize() > 1) dims.emplace_back(strides[i].specialize(), shape[i].specialize());
-  }
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;  // of the dimensions with smaller strides
-  for (const auto& [stride, size] : dims) {
-    THUNDER_CHECK(stride > reach, Runtime, op, kOverlap);
-    reach += stride * (size - 1);
-  }
-}
-
-Arg inverse_permutation(const Arg& permutation) {
-  std::vector<int64_t> inverse(permutation.items().size());
-  for (size_t i = 0; i < inverse.size(); ++i)
-    inverse[permutation.items()[i].dim().constant()] = static_cast<int64_t>(i);
-  return inverse;
-}
-
 }  // namespace
 
 MemoryOf::MemoryOf(const std::vector<const Call*>& calls) {
@@ -261,36 +235,9 @@ Value AliasTracker::with_strides(Value v, const TensorType& like) {
 }
 
 Value AliasTracker::unview(const Call* view, Value base, Value written, const char* op) {
-  const std::string& name = view->op->full_name;
-  Args a = view->arguments();
-  if (name == "prims.slice")
-    return b_("prims.slice_scatter", base, written, a["start_indices"], a["end_indices"], a["strides"]).value();
-  if (name == "prims.transpose") return b_("prims.transpose", written, inverse_permutation(a["permutation"])).value();
-  if (name == "prims.as_strided") {
-    check_overlap(written.shape(), a.dims("stride"), op);
-    return b_("prims.as_strided_scatter", base, written, a["size"], a["stride"], a["storage_offset"]).value();
-  }
-  if (name == "prims.diagonal")
-    return b_("prims.diagonal_scatter", base, written, a["offset"], a["dim1"], a["dim2"]).value();
-  if (name == "prims.narrow_at") {
-    Arg length = written.shape()[static_cast<size_t>(a.integer("dim"))];
-    Expr steps = b_("prims.iota", length, 0, 1, kw("dtype", DType::i64), kw("device", base.tensor().device));
-    Expr places = b_("torch.remainder", b_("torch.add", steps, b_("torch.to", a["start"], DType::i64)),
-                     base.shape()[static_cast<size_t>(a.integer("dim"))]);
-    return b_("prims.index_copy", base, a["dim"], places, written).value();
-  }
-  if (name == "prims.detach") return written;  // write() grafts
-  if (name == "prims.conj") return b_("prims.conj", written).value();
-  if (name == "prims.view" || name == "prims.squeeze") return b_("torch.reshape", written, base.shape()).value();
-  if (name == "prims.view_dtype") return b_("prims.view_dtype", written, base.dtype()).value();
-  if (name == "prims.view_as_real") return b_("prims.view_as_complex", written).value();
-  if (name == "prims.view_as_complex") return b_("prims.view_as_real", written).value();
-  if (name == "prims.broadcast_in_dim") {
-    THUNDER_CHECK(base.tensor().numel() == written.tensor().numel(), Runtime, op, kOverlap);
-    return b_("torch.reshape", written, base.shape()).value();
-  }
-  throw Error(ErrorKind::NotImplemented, cat("[", op, "] writing in place through ", view->op->schema.name,
-                                             "() is not supported; write to the tensor it views, or clone() it first"));
+  THUNDER_CHECK(view->op->write_back, NotImplemented, op, "writing in place through ", view->op->schema.name,
+                "() is not supported; write to the tensor it views, or clone() it first");
+  return view->op->write_back(b_, view->arguments(), Expr(b_, base), Expr(b_, written), op).value();
 }
 
 AliasTracker::Checkpoint AliasTracker::checkpoint() const { return {storages_, tensors_}; }

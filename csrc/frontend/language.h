@@ -25,6 +25,7 @@ struct TorchFunction {
   bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
   bool reflected = false;  ///< __radd__: the first two arguments change places
   bool creates = false;    ///< taken from interpreted code even if no tensor is among the arguments
+  bool functional = false;  ///< what its record writes to arguments (OpDef::writes) is returned, and not written
   Ref handler;
   Ref result;  ///< the class of several results (torch.return_types.max), or null
 };

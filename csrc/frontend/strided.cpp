@@ -11,24 +11,16 @@ namespace {
 std::optional<Dim> offset_in_base(const std::vector<const Call*>& path) {
   Dim offset = 0;
   for (const Call* view : path) {
-    const std::string& name = view->op->full_name;
     const Args a = view->arguments();
-    if (name == "prims.slice") {
-      const Dims start = a.dims("start_indices"), &strides = a.tensor("a").strides;
-      for (size_t d = 0; d < start.size(); ++d) offset += start[d] * strides[d];
-    } else if (name == "prims.diagonal") {
-      if (view->output.value().shape().back() == 0) continue;  // eager leaves one without elements where it is
-      const int64_t above = a.integer("offset");
-      const Dims& strides = a.tensor("a").strides;
-      const int64_t rank = static_cast<int64_t>(strides.size());
-      const int64_t along = ops::wrapped_dim("diagonal", a[above > 0 ? "dim2" : "dim1"], rank);
-      offset += strides[static_cast<size_t>(along)] * std::abs(above);
-    } else if (name == "prims.as_strided") {
+    if (view->op->full_name == "prims.as_strided") {
       if (a.has("storage_offset")) offset = a.dim("storage_offset");
-    } else if (name != "prims.transpose" && name != "prims.view" && name != "prims.squeeze" &&
-               name != "prims.broadcast_in_dim" && name != "prims.unfold" && name != "prims.detach") {
-      return std::nullopt;
+      continue;
     }
+    if (!view->op->index_map) return std::nullopt;
+    const std::optional<IndexMap> map = view->op->index_map(a, view->output.value().tensor());
+    if (!map) return std::nullopt;
+    const Dims& strides = a.tensor("a").strides;
+    for (size_t d = 0; d < map->places.size(); ++d) offset += map->places[d].offset * strides[d];
   }
   return offset;
 }

@@ -137,6 +137,7 @@ Ref TorchCalls::record(const TorchFunction& f, PyObject* args, PyObject* kwargs)
   }
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
+  if (call && !call->op->writes.empty() && !f.functional) result = write_arguments(*call, result, args, kwargs);
   if (out) {
     if (result.is_tensor() && is_tensor(out) && is_read(out, args, kwargs))
       mutation_.check_same_shape(out, result, f.op);
@@ -151,6 +152,30 @@ Ref TorchCalls::record(const TorchFunction& f, PyObject* args, PyObject* kwargs)
   Ref object = to_python(result, [&](Value v) { return proxies_.wrap(v, call, Proxies::unchanged_by(f.op), first); });
   if (!f.result || !PyTuple_CheckExact(object.get())) return object;
   return Ref::steal(PyObject_CallOneArg(f.result.get(), object.get()));
+}
+
+namespace {
+
+// As the caller gave it; null if it did not.
+PyObject* argument(const Op& op, const std::string& name, PyObject* args, PyObject* kwargs) {
+  if (PyObject* found = kwargs ? PyDict_GetItemString(kwargs, name.c_str()) : nullptr) return found;
+  const Py_ssize_t place = op.schema.index_of(name);
+  return place < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, place) : nullptr;
+}
+
+}  // namespace
+
+Arg TorchCalls::write_arguments(const Call& call, const Arg& result, PyObject* args, PyObject* kwargs) {
+  const Op& op = *call.op;
+  ArgList results = result.items();
+  const size_t own = results.size() - op.writes.size();
+  for (size_t i = 0; i < op.writes.size(); ++i) {
+    const Arg &value = results[own + i], &before = call.arguments()[op.writes[i]];
+    if (!value.is_tensor() || value.value() == before.value()) continue;
+    mutation_.write(argument(op, op.writes[i], args, kwargs), b_("torch.detach", value), op.schema.name.c_str());
+  }
+  results.resize(own);
+  return own == 1 ? results.front() : Arg::tuple(std::move(results));
 }
 
 Ref TorchCalls::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place) {
@@ -197,7 +222,10 @@ void TorchCalls::check_watchers(PyObject* args, PyObject* kwargs) {
 }
 
 Ref TorchCalls::call_symbol(const std::string& op, PyObject* args, PyObject* kwargs) {
-  return acquisition_.located([&] { return apply(op, args, kwargs); });
+  TorchFunction f;
+  f.op = op;
+  f.functional = true;
+  return acquisition_.located([&] { return record(f, args, kwargs); });
 }
 
 const TorchFunction* TorchCalls::meaning(PyObject* callable) const {

@@ -187,7 +187,7 @@ Scalar Elements::compute(Value v, const Multi& index) {
 
 Scalar Elements::computed(const Call& call, const Multi& index) {
   calls_.insert(&call);
-  if (call.op->full_name == "prims.or_zeros") {
+  if (call.op->has(kMayLackOperand)) {
     const Value a = call.args[0].value();
     return is_leaf(a) ? load(a, index, !options_.zeros_in_memory) : element(a, index);
   }
@@ -529,51 +529,24 @@ Scalar Elements::drawn(const std::string& kind, const std::string& type, Value s
 }
 
 Scalar Elements::move(const Call& call, const Multi& index) {
+  if (call.op->index_map) return element(call.arguments().value("a"), source_index(call, index));
   const std::string& name = call.op->full_name;
   if (name == "prims.cat") return cat_element(call, index);
   if (name == "prims.pad") return pad_element(call, index);
-  if (name == "prims.take" || name == "prims.take_along_axis") return taken_element(call, index);
   if (name == "prims.index") return indexed_element(call, index);
-  return element(call.arguments().value("a"), source_index(call, index));
+  return taken_element(call, index);
 }
 
 Multi Elements::source_index(const Call& call, const Multi& index) {
-  const std::string& name = call.op->full_name;
-  Args a = call.arguments();
-  const Sizes from = sizes(a.value("a"));
-  Multi out(from.size());
-  if (name == "prims.view" || name == "prims.reshape")
-    return places_.delinearize(places_.linearize(index, sizes(call.output.value())), from);
-  if (name == "prims.detach" || name == "prims.restride") return index;
-  if (name == "prims.broadcast_in_dim") {
-    // The type has found out whether a computed size is 1: the stride of a repeated dimension is 0.
-    const Dims& strides = call.output.value().tensor().strides;
-    std::vector<int64_t> dims = a.integers("broadcast_dims");
-    for (size_t i = 0; i < from.size(); ++i) {
-      const size_t at = static_cast<size_t>(dims[i]);
-      out[i] = from[i].is(1) || strides[at].same(0) ? Index(0) : index[at];
-    }
-  } else if (name == "prims.transpose") {
-    std::vector<int64_t> order = a.integers("permutation");
-    for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = index[i];
-  } else if (name == "prims.slice") {
-    const Dims start = a.dims("start_indices"), step = a.dims("strides");
-    for (size_t i = 0; i < from.size(); ++i)
-      out[i] = indices_.add(indices_.mul(index[i], step[i]), Index(Size(start[i])));
-  } else if (name == "prims.unfold") {
-    const int64_t given = a.integer("dimension"), rank = a.tensor("a").rank();
-    const size_t dim = static_cast<size_t>(given < 0 ? given + rank : given);
-    std::copy_n(index.begin(), from.size(), out.begin());
-    out[dim] = indices_.add(indices_.mul(index[dim], Size(a["step"].dim())), index.back());
-  } else if (name == "prims.squeeze") {
-    const std::vector<bool> dropped = dims_of(call, from.size());
-    for (size_t i = 0, next = 0; i < from.size(); ++i) out[i] = dropped[i] ? Index(0) : index[next++];
-  } else if (name == "prims.flip") {
-    const std::vector<bool> dims = dims_of(call, from.size());
-    for (size_t i = 0; i < from.size(); ++i)
-      out[i] = dims[i] ? indices_.add(Index(from[i] - 1), indices_.mul(index[i], -1)) : index[i];
-  } else {
-    throw Refused();
+  const Args a = call.arguments();
+  const IndexMap map = call.op->index_map(a, call.output.value().tensor()).value();
+  if (map.row_major)
+    return places_.delinearize(places_.linearize(index, sizes(call.output.value())), sizes(a.value("a")));
+  Multi out;
+  for (const IndexMap::Place& place : map.places) {
+    Index at{Size(place.offset)};
+    for (const auto& [dim, factor] : place.terms) at = indices_.add(at, indices_.mul(index[dim], factor));
+    out.push_back(std::move(at));
   }
   return out;
 }

@@ -10,7 +10,7 @@
 namespace thunder::fuser {
 
 inline const char* combine_function(Combine c) {
-  constexpr const char* names[] = {"th_add", "th_mul", "th_max", "th_min", "th_or", "th_and"};
+  constexpr const char* names[] = {"", "th_add", "th_mul", "th_max", "th_min", "th_or", "th_and"};
   return names[static_cast<size_t>(c)];
 }
 

@@ -73,7 +73,7 @@ bool walks_over_gaps(const std::vector<const Call*>& parts) {
   const bool any_turns = std::any_of(parts.begin(), parts.end(), [](const Call* c) { return on_cpu(*c) && turns(*c); });
   return std::any_of(parts.begin(), parts.end(), [&](const Call* c) {
     if (kind_of(*c) != Kind::Reduce || !on_cpu(*c)) return false;
-    return (any_turns && walks_far(*c)) || (c->op->full_name == "prims.amax" && reads_gaps(parts, *c));
+    return (any_turns && walks_far(*c)) || (c->op->combine == Combine::Max && reads_gaps(parts, *c));
   });
 }
 

@@ -58,22 +58,16 @@ bool is_plain(const Call& call) {
 
 // What the calls of a primitive may be.
 Kind kind_of_primitive(const Op& op) {
-  // clang-format off
-  static const std::unordered_map<std::string, Kind> named = {
-      {"prims.broadcast_in_dim", Kind::Move}, {"prims.transpose", Kind::Move}, {"prims.view", Kind::Move},
-      {"prims.reshape", Kind::Move}, {"prims.slice", Kind::Move}, {"prims.squeeze", Kind::Move},
-      {"prims.cat", Kind::Move}, {"prims.pad", Kind::Move}, {"prims.flip", Kind::Move}, {"prims.detach", Kind::Move},
-      {"prims.unfold", Kind::Move},
-      {"prims.restride", Kind::Move}, {"prims.take", Kind::Move}, {"prims.take_along_axis", Kind::Move},
-      {"prims.index", Kind::Move},
-      {"prims.full", Kind::Create}, {"prims.iota", Kind::Create}, {"prims.arange", Kind::Create},
-      {"prims.or_zeros", Kind::Pointwise},
-      {"prims.uniform_at", Kind::Random}, {"prims.normal_at", Kind::Random}, {"prims.randint_at", Kind::Random},
-      {"prims.sum", Kind::Reduce}, {"prims.prod", Kind::Reduce}, {"prims.amax", Kind::Reduce},
-      {"prims.amin", Kind::Reduce}, {"prims.any", Kind::Reduce}, {"prims.all", Kind::Reduce}};
-  // clang-format on
   if (op.has(kEffects)) return Kind::Barrier;
-  if (const auto it = named.find(op.full_name); it != named.end()) return it->second;
+  if (op.index_map) return Kind::Move;
+  if (op.combine != Combine::None) return Kind::Reduce;
+  switch (op.element) {
+    case Element::Computed: return Kind::Pointwise;
+    case Element::Gathered: return Kind::Move;
+    case Element::Created: return Kind::Create;
+    case Element::Drawn: return Kind::Random;
+    case Element::FromFields: break;
+  }
   return op.has(kPointwise) && !op.scalar.empty() && !op.has(kCreation) ? Kind::Pointwise : Kind::Barrier;
 }
 
@@ -109,10 +103,9 @@ bool pads_plainly(const Call& call) {
 
 bool moves_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
+  if (call.op->index_map) return call.op->index_map(call.arguments(), call.output.value().tensor()).has_value();
   if (name == "prims.pad") return pads_plainly(call);
   if (name == "prims.cat") return has_few_parts(call);
-  if (name == "prims.unfold")
-    return call.arguments()["step"].kind() == Arg::Kind::Int && call.arguments().tensor("a").rank() > 0;
   if (name == "prims.take" || name == "prims.take_along_axis") return takes_plainly(call);
   return true;
 }
@@ -130,7 +123,7 @@ bool creates_plainly(const Call& call) {
 // Eager refuses to look for the largest of no elements.
 bool reduces_plainly(const Call& call) {
   if (reduction_of(call).which == Reduced::Neither || is_float8(call.arguments().value("a").dtype())) return false;
-  if (call.op->full_name != "prims.amax" && call.op->full_name != "prims.amin") return true;
+  if (!is_extremum(call)) return true;
   return surely_at_least(numel(call.arguments().value("a")), 1);
 }
 
@@ -178,6 +171,8 @@ Kind kind_of(const Call& call) {
   return plainly ? kind : Kind::Barrier;
 }
 
+bool is_extremum(const Call& call) { return call.op->combine == Combine::Max || call.op->combine == Combine::Min; }
+
 bool gathers(const Call& call) {
   const std::string& name = call.op->full_name;
   return name == "prims.take" || name == "prims.take_along_axis" || name == "prims.index";
@@ -186,9 +181,19 @@ bool gathers(const Call& call) {
 bool is_view(const Call& call) {
   if (!call.op->is_prim()) return false;
   if (call.op->has(kView)) return true;
-  if (call.op->full_name != "prims.reshape") return false;
-  const TensorType& from = call.arguments().tensor("a");
-  return view_strides(from.shape, from.strides, call.output.value().shape()).has_value();
+  if (!call.op->index_map) return false;
+  const TensorType &from = call.arguments().tensor("a"), &to = call.output.value().tensor();
+  const std::optional<IndexMap> map = call.op->index_map(call.arguments(), to);
+  return map && map->row_major && view_strides(from.shape, from.strides, to.shape);
+}
+
+bool is_no_operators_work(const Call& call) {
+  const Op& op = *call.op;
+  if (op.element == Element::Gathered || op.element == Element::Created) return op.aten.empty();
+  if (!op.index_map) return false;
+  const std::optional<IndexMap> map = op.index_map(call.arguments(), call.output.value().tensor());
+  return map && std::any_of(map->places.begin(), map->places.end(),
+                            [](const IndexMap::Place& place) { return place.terms.size() > 1; });
 }
 
 // What is less is not worth vectors.

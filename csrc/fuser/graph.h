@@ -25,8 +25,13 @@ bool may_fuse(const Op& op);
 Kind kind_of(const Call& call);
 /// A Move that PyTorch does without copying: outside of kernels it stays a view.
 bool is_view(const Call& call);
+/// Whether it reduces to the largest or the smallest element.
+bool is_extremum(const Call& call);
 /// Whether it reads elements at places that another tensor gives.
 bool gathers(const Call& call);
+/// Whether no operator of ATen does the same: it moves or makes elements as none does, or a dimension of its operand is
+/// walked along two of its own (unfold).
+bool is_no_operators_work(const Call& call);
 /// A copy on a GPU that moves whole pieces of memory elsewhere, which PyTorch's kernel does element by element.
 bool moves_pieces(const Call& call);
 

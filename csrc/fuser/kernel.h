@@ -29,9 +29,6 @@
 
 namespace thunder::fuser {
 
-/// How two partial results become one.
-enum class Combine : uint8_t { Add, Mul, Max, Min, Or, And };
-
 struct Accumulator {
   std::string name;
   std::string type;  ///< C++ type of the sum

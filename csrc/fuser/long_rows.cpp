@@ -1,7 +1,6 @@
 #include "fuser/long_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "core/builder.h"
 #include "fuser/graph.h"
 #include "fuser/walk.h"
+#include "ops/combine.h"
 
 namespace thunder::fuser {
 namespace {
@@ -24,18 +24,8 @@ Expr reshaped(Builder& b, const Expr& x, const Dims& shape) {
   return b(is_view ? "prims.view" : "prims.reshape", x, shape);
 }
 
-// What a reduction may meet once more without a change.
 std::optional<Arg> neutral(const Call& reduction) {
-  const std::string& name = reduction.op->full_name;
-  const DType t = reduction.arguments().value("a").dtype();
-  if (name == "prims.sum" || name == "prims.prod") {
-    const int value = name == "prims.sum" ? 0 : 1;
-    return is_floating(t) ? Arg(static_cast<double>(value)) : Arg(value);
-  }
-  if (t == DType::boolean) return Arg(name == "prims.all");
-  const bool extremum = name == "prims.amax" || name == "prims.amin";
-  if (!extremum || !is_floating(t)) return std::nullopt;
-  return Arg(name == "prims.amax" ? -INFINITY : INFINITY);
+  return ops::neutral_element(reduction.op->combine, reduction.arguments().value("a").dtype());
 }
 
 // Whether a part ends where some dimension does: no index within it is divided then.

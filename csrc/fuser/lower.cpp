@@ -256,20 +256,11 @@ class Lowering {
     return true;
   }
 
-  static Combine combine_of(const Call& call) {
-    const std::string& name = call.op->full_name;
-    if (name == "prims.sum") return Combine::Add;
-    if (name == "prims.prod") return Combine::Mul;
-    if (name == "prims.amax") return Combine::Max;
-    if (name == "prims.amin") return Combine::Min;
-    return name == "prims.any" ? Combine::Or : Combine::And;
-  }
-
   void add_up(Value v) {
     const Call& call = *producer_(v);
     Scalar s = elements_.operand(call);
     const std::string name = elements_.fresh("sum");
-    const Combine combine = combine_of(call);
+    const Combine combine = call.op->combine;
     Phase& p = kernel_.phases.back();
     p.lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
     p.reductions.push_back({name, compute_name(v.dtype()), combine, ""});
@@ -313,7 +304,7 @@ class Lowering {
     const Call& call = *producer_(v);
     Scalar s = elements_.operand(call);
     const std::string name = elements_.fresh("col"), sum = "TH_COLUMN(" + name + ")";
-    const Combine combine = combine_of(call);
+    const Combine combine = call.op->combine;
     info.name = elements_.rounded(walks_all_rows() ? sum : name, v);
     kernel_.phases.back().lane.push_back(sum + " = " + combine_function(combine) + "(" + sum + ", " + s.text + ");");
     kernel_.columns.push_back({name, compute_name(v.dtype()), combine, ""});
@@ -322,7 +313,7 @@ class Lowering {
   void add_extremum(Value v) {
     const Call& call = *producer_(v);
     const Scalar s = elements_.operand(call);
-    const Combine combine = combine_of(call);
+    const Combine combine = call.op->combine;
     const std::string name = elements_.fresh("extremum");
     kernel_.extrema.push_back({name, compute_name(v.dtype()), combine, ""});
     kernel_.phases.back().lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");

@@ -78,7 +78,7 @@ class Partitioner {
     visit_values(trace_.output, [&](Value v) { demand(v); });
     // A kernel reads no memory where there is no tensor; an operator that reads zeros needs them in memory.
     for (Item& item : items_)
-      if (item.kind == Kind::Pointwise && item.call->op->full_name == "prims.or_zeros" &&
+      if (item.kind == Kind::Pointwise && item.call->op->has(kMayLackOperand) &&
           demanded_[item.call->output.value()])
         item.kind = Kind::Barrier;
     is_root_ = fuser::find_roots(items_, maker_, demanded_);
@@ -431,9 +431,7 @@ class Partitioner {
     int work = 0;
     for (int i : computed_by(g)) {
       const Item& item = items_[static_cast<size_t>(i)];
-      const std::string& name = item.call->op->full_name;
-      if (name == "prims.pad" || name == "prims.iota" || name == "prims.unfold") return true;
-      if (item.kind == Kind::Random || moves_pieces(*item.call)) return true;
+      if (is_no_operators_work(*item.call) || item.kind == Kind::Random || moves_pieces(*item.call)) return true;
       const Value v = item.call->output.value();
       const bool elsewhere = kernels[v] > 1 || (options_.repeated && options_.repeated->made[v]);
       if (elsewhere && item.kind == Kind::Pointwise && is_floating(v.dtype()) && is_approximate(*item.call->op))

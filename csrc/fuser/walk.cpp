@@ -78,7 +78,7 @@ Value turned_source(Value root, const Producer& producer) {
 }
 
 bool is_extremum_of_all(const Call& call) {
-  if (call.op->full_name != "prims.amax" && call.op->full_name != "prims.amin") return false;
+  if (!is_extremum(call)) return false;
   const TensorType& out = call.output.value().tensor();
   const Value x = call.arguments().value("a");
   if (out.device.type != DeviceType::cuda || out.dtype != DType::f32 || !numel(call.output.value()).is(1)) return false;

@@ -11,6 +11,7 @@ std::span<const OpDef> memory();
 std::span<const OpDef> distributed();
 std::span<const OpDef> sparse();
 std::span<const OpDef> view();
+std::span<const OpDef> identity();
 std::span<const OpDef> shape();
 std::span<const OpDef> index();
 std::span<const OpDef> segments();
@@ -74,6 +75,7 @@ constexpr Family kFamilies[] = {
     {"prims", "sparse", prims::sparse},
     {"prims", "elementwise", prims::elementwise},
     {"prims", "view", prims::view},
+    {"prims", "identity", prims::identity},
     {"prims", "shape", prims::shape},
     {"prims", "index", prims::index},
     {"prims", "segments", prims::segments},

@@ -190,7 +190,7 @@ class Differentiator : private OwnBuilder, private ReverseMode {
       if (is_or_zeros(*c)) place(c->output.value());  // one that is a gradient as it is
     return out;
   }
-  static bool is_or_zeros(const Call& call) { return call.op->full_name == "prims.or_zeros"; }
+  static bool is_or_zeros(const Call& call) { return call.op->has(kMayLackOperand); }
 
   // Drops what no gradient needs (rules may compute more than was asked for), and opens the forward calls.
   void assemble(JointTrace& joint, Trace backward) {

@@ -244,8 +244,7 @@ Arg Batching::reduced(const Call& call) {
   const Expr x = b_.expr(now(call.args[0].value()));
   const int64_t rank = x.rank() - 1;
   if (rank == 0) return {};
-  for (const char* reduction : {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"})
-    if (name == reduction) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (call.op->combine != Combine::None) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
   if (name == "prims.var") return b_(name, x, Arg(behind(a.integers("dims"), rank)), kw("correction", a["correction"]));
   for (const char* place : {"prims.argmax", "prims.argmin"})
     if (name == place) {

@@ -1,7 +1,6 @@
 #include "passes/wide_rows.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/combine.h"
 #include "ops/formula.h"
 #include "passes/padding.h"
 #include "passes/rewriter.h"
@@ -27,17 +27,11 @@ bool is_tensor_call(const Call& call) {
 
 /// What a reduction over a row starts from: that leaves out an element.
 std::optional<Arg> neutral(const Call& call) {
-  const double infinity = std::numeric_limits<double>::infinity();
   const DType t = call.arguments().tensor("a").dtype;
-  const std::string& name = name_of(call);
-  if (is_bool(t)) {
-    if (name == "prims.any") return Arg(false);
-    return name == "prims.all" ? std::optional<Arg>(true) : std::nullopt;
-  }
-  if (!is_floating(t)) return std::nullopt;
-  if (name == "prims.sum") return Arg(0.0);
-  if (name == "prims.amax") return Arg(-infinity);
-  return name == "prims.amin" ? std::optional<Arg>(infinity) : std::nullopt;
+  const Combine combine = call.op->combine;
+  const bool of_bools = combine == Combine::Or || combine == Combine::And;
+  if (combine == Combine::Mul || (of_bools ? !is_bool(t) : !is_floating(t))) return std::nullopt;
+  return ops::neutral_element(combine, t);
 }
 
 bool is_over_rows(const Call& call) {

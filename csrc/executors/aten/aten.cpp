@@ -9,7 +9,7 @@
 #include "executors/aten/lowering.h"
 #include "executors/aten/product.h"
 #include "executors/aten/rows.h"
-#include "runtime/implementing.h"
+#include "executors/implementing.h"
 
 namespace thunder {
 namespace {
@@ -79,9 +79,13 @@ std::shared_ptr<AtenExecutor> instance() {
   return executor;
 }
 
+std::shared_ptr<Executor> make_aten() { return instance(); }
+
 }  // namespace
 
-std::shared_ptr<Executor> make_aten_executor() { return instance(); }
+ExecutorDefinition aten_executor() {
+  return {.place = ExecutorPlace::Last, .rank = 20, .make = make_aten};
+}
 
 void register_aten_operators() {
   const std::vector<const Op*> records = Registry::instance().all();  // a copy: making operators adds to it

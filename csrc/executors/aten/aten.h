@@ -4,14 +4,14 @@
 #include <memory>
 #include <string>
 
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
 /// Claims every call whose record names an ATen operator that this PyTorch has, or for which there is a kernel of our
 /// own. The operator that stands in the program prints as the record's first public name ("torch.nn.functional.gelu"),
 /// a primitive as "torch_<name>_prim_impl".
-std::shared_ptr<Executor> make_aten_executor();
+ExecutorDefinition aten_executor();
 
 /// Makes the operators of this executor for all records, which otherwise appear with their first claim: for the parser,
 /// which finds them by the name that they print as.

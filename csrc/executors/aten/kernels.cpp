@@ -457,7 +457,7 @@ class OrZeros final : public Instruction {
 }  // namespace
 
 std::unique_ptr<Instruction> lower_or_zeros(const Op& op, const Call& call, const Assembler& assembler) {
-  if (op.full_name != "prims.or_zeros") return nullptr;
+  if (!op.has(kMayLackOperand)) return nullptr;
   auto out = std::make_unique<OrZeros>(call.output.value().tensor());
   out->operands.push_back(assembler.natural(call.args[0]));
   return out;

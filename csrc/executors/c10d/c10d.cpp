@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "executors/c10d/communicator.h"
+#include "executors/implementing.h"
 #include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/kept_gradients.h"
-#include "runtime/implementing.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
@@ -231,11 +231,15 @@ class C10dExecutor final : public Executor {
   }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_c10d_executor() {
+std::shared_ptr<Executor> make_c10d() {
   register_lowering("c10d", lower);
   return std::make_shared<C10dExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition c10d_executor() {
+  return {.place = ExecutorPlace::Last, .rank = 10, .make = make_c10d};
 }
 
 }  // namespace thunder

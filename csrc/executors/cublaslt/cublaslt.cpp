@@ -9,9 +9,10 @@
 
 #include "core/error.h"
 #include "core/warning.h"
+#include "executors/aten/by_aten.h"
+#include "executors/implementing.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
-#include "runtime/implementing.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/cublaslt_product.h"
 #include "runtime/kernels/cuda_driver.h"
@@ -169,13 +170,17 @@ class CublasLtExecutor final : public Executor {
   bool yields_vector_products() const override { return true; }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_cublaslt_executor() {
+std::shared_ptr<Executor> make_cublaslt() {
   register_lowering("cublaslt", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     return std::make_unique<ProductCall>(call, assembler);
   });
   return std::make_shared<CublasLtExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition cublaslt_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 50, .make = make_cublaslt};
 }
 
 }  // namespace thunder

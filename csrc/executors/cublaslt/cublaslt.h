@@ -8,12 +8,10 @@
 // and cuBLASLt's first choice is taken.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_cublaslt_executor();
+ExecutorDefinition cublaslt_executor();
 
 }  // namespace thunder

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/op.h"
-#include "runtime/implementing.h"
+#include "executors/aten/by_aten.h"
 
 namespace thunder::cudnn {
 namespace {

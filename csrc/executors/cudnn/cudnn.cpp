@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "executors/aten/lowering.h"
 #include "executors/attention/kernels.h"
 #include "executors/cudnn/any_length.h"
 #include "executors/cudnn/kernels_ahead.h"
@@ -128,15 +129,26 @@ bool takes(const Call& call) {
   return a.tensor("query").device.type == DeviceType::cuda && ops::torch::fits_cudnn_attention(a, support_of(a));
 }
 
-}  // namespace
-
-std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel, bias}); }
-
-void lower_cudnn_of_any_length() {
+// Lengths that are known when the program runs may be 1, which cuDNN does not take.
+void lower_any_length() {
   register_lowering("cudnn", [by_records = *find_lowering("cudnn")](const Call& call, const Assembler& assembler) {
     cudnn::compile_ahead(call, by_records);
     return cudnn::with_any_length(call, assembler, by_records(call, assembler));
   });
+}
+
+std::shared_ptr<Executor> make_cudnn() {
+  std::shared_ptr<Executor> made = make_executor("cudnn", {kRecords, takes, call_kernel, bias});
+  aten::lower_by_records("cudnn");
+  lower_any_length();
+  return made;
+}
+
+}  // namespace
+
+ExecutorDefinition cudnn_executor() {
+  // Before `sdpa`, as PyTorch prefers it.
+  return {.place = ExecutorPlace::Default, .rank = 70, .make = make_cudnn};
 }
 
 }  // namespace thunder

@@ -4,16 +4,11 @@
 // cuDNN; before `sdpa` in the default list, as PyTorch prefers it.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_cudnn_executor();
+ExecutorDefinition cudnn_executor();
 
-/// Once its operators are lowered by their records: lengths that are known at run time may be 1, which cuDNN does not
-/// take.
-void lower_cudnn_of_any_length();
 
 }  // namespace thunder

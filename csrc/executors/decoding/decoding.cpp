@@ -10,12 +10,12 @@
 #include "core/error.h"
 #include "core/warning.h"
 #include "executors/attention/kernels.h"
+#include "executors/implementing.h"
 #include "fuser/decoding.h"
 #include "fuser/emit.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/cuda_module.h"
-#include "runtime/implementing.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/current_stream.h"
 #include "runtime/watchers.h"
@@ -187,13 +187,17 @@ class DecodingExecutor final : public Executor {
   }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_decoding_executor() {
+std::shared_ptr<Executor> make_decoding() {
   register_lowering("decoding", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     return std::make_unique<DecodingCall>(call, assembler);
   });
   return std::make_shared<DecodingExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition decoding_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 10, .make = make_decoding};
 }
 
 }  // namespace thunder

@@ -6,12 +6,10 @@
 // float32, and the order of sums does not depend on timing.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_decoding_executor();
+ExecutorDefinition decoding_executor();
 
 }  // namespace thunder

@@ -8,13 +8,14 @@
 
 #include "core/error.h"
 #include "core/warning.h"
+#include "executors/aten/by_aten.h"
+#include "executors/implementing.h"
 #include "fuser/depthwise.h"
 #include "fuser/emit.h"
 #include "passes/laid_out.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/cuda_module.h"
-#include "runtime/implementing.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/current_stream.h"
 #include "runtime/watchers.h"
@@ -282,14 +283,18 @@ class DepthwiseExecutor final : public Executor {
   bool has_eagers_bits() const override { return false; }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_depthwise_executor() {
+std::shared_ptr<Executor> make_depthwise() {
   register_lowering("depthwise", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     if (call.op->implements->full_name == kForward) return std::make_unique<Forward>(call, assembler);
     return std::make_unique<Backward>(call, assembler);
   });
   return std::make_shared<DepthwiseExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition depthwise_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 20, .make = make_depthwise};
 }
 
 }  // namespace thunder

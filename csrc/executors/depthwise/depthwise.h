@@ -7,12 +7,10 @@
 // depend on timing.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_depthwise_executor();
+ExecutorDefinition depthwise_executor();
 
 }  // namespace thunder

@@ -232,9 +232,18 @@ std::vector<std::pair<std::string, std::string>> cuda_texts_of(const Trace& trac
 
 void set_always_emit_cuda(bool on) { always_emit_cuda = on; }
 
-std::shared_ptr<Executor> make_fuser_executor() {
+namespace {
+
+std::shared_ptr<Executor> make_fuser() {
   fuser::set_float8_saturates(static_cast<float>(c10::Float8_e4m3fn(1000.0f)) == 448.0f);
+  register_fuser_lowering();
   return std::make_shared<FuserExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition fuser_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 90, .make = make_fuser};
 }
 
 }  // namespace thunder

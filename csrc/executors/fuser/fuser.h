@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_fuser_executor();
+ExecutorDefinition fuser_executor();
 void register_fuser_lowering();
 
 /// Whether the text for CUDA is made for every kernel, also where it runs on the CPU: tests look at it without a GPU.

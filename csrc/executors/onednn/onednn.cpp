@@ -15,8 +15,9 @@
 
 #include "core/error.h"
 #include "core/type.h"
+#include "executors/aten/by_aten.h"
 #include "executors/aten/product.h"
-#include "runtime/implementing.h"
+#include "executors/implementing.h"
 #include "runtime/instruction.h"
 #include "runtime/watchers.h"
 
@@ -178,13 +179,17 @@ class OneDnnExecutor final : public Executor {
   bool has_eagers_bits() const override { return false; }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_onednn_executor() {
+std::shared_ptr<Executor> make_onednn() {
   register_lowering("onednn", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     return std::make_unique<ProductCall>(call, assembler);
   });
   return std::make_shared<OneDnnExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition onednn_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 60, .make = make_onednn};
 }
 
 }  // namespace thunder

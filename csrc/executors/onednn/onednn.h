@@ -8,12 +8,10 @@
 //   t2 = onednn_linear(t0, t1, None)
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_onednn_executor();
+ExecutorDefinition onednn_executor();
 
 }  // namespace thunder

@@ -1,12 +1,10 @@
 // The last executor: operators on Python numbers, which need no tensor library.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_python_executor();
+ExecutorDefinition python_executor();
 
 }  // namespace thunder

@@ -5,11 +5,12 @@
 #include <optional>
 
 #include "core/error.h"
+#include "executors/aten/by_aten.h"
+#include "executors/implementing.h"
 #include "executors/rows/cuda.h"
 #include "executors/rows/host.h"
 #include "executors/rows/operands.h"
 #include "runtime/allocate.h"
-#include "runtime/implementing.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
@@ -136,14 +137,18 @@ class RowsExecutor final : public Executor {
   }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_rows_executor() {
+std::shared_ptr<Executor> make_rows() {
   register_lowering("rows", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     if (call.op->implements->full_name == kGroup) return std::make_unique<GroupCall>(call, assembler);
     return std::make_unique<SumCall>(call, assembler);
   });
   return std::make_shared<RowsExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition rows_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 40, .make = make_rows};
 }
 
 }  // namespace thunder

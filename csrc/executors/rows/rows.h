@@ -4,12 +4,10 @@
 // kernel adds up each segment in the order of its places, so that the result is the same each time.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_rows_executor();
+ExecutorDefinition rows_executor();
 
 }  // namespace thunder

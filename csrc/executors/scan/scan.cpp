@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/warning.h"
+#include "executors/implementing.h"
 #include "executors/scan/fallback.h"
 #include "fuser/emit.h"
 #include "fuser/scan_kernels.h"
@@ -15,7 +16,6 @@
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/cuda_module.h"
-#include "runtime/implementing.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/current_stream.h"
 #include "runtime/watchers.h"
@@ -188,13 +188,17 @@ class ScanExecutor final : public Executor {
   bool has_eagers_bits() const override { return false; }
 };
 
-}  // namespace
-
-std::shared_ptr<Executor> make_scan_executor() {
+std::shared_ptr<Executor> make_scan() {
   register_lowering("scan", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     return std::make_unique<ScanCall>(call, assembler);
   });
   return std::make_shared<ScanExecutor>();
+}
+
+}  // namespace
+
+ExecutorDefinition scan_executor() {
+  return {.place = ExecutorPlace::Default, .rank = 30, .make = make_scan};
 }
 
 }  // namespace thunder

@@ -5,12 +5,10 @@
 // division, and so no look whether there are zeros, for which PyTorch's waits.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_scan_executor();
+ExecutorDefinition scan_executor();
 
 }  // namespace thunder

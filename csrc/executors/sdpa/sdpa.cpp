@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "executors/aten/lowering.h"
 #include "executors/attention/kernels.h"
 #include "ops/formula.h"
 
@@ -366,10 +367,17 @@ bool takes(const Call& call) {
   return attention_kernel(a, support_of(a)) != AttentionKernel::Math;
 }
 
+std::shared_ptr<Executor> make_sdpa() {
+  std::shared_ptr<Executor> made = make_executor("sdpa", {kRecords, takes, call_kernel, readable_mask});
+  aten::lower_by_records("sdpa");
+  return made;
+}
+
 }  // namespace
 
-std::shared_ptr<Executor> make_sdpa_executor() {
-  return make_executor("sdpa", {kRecords, takes, call_kernel, readable_mask});
+ExecutorDefinition sdpa_executor() {
+  // Before the fuser: attention as a whole is faster than its parts in fused kernels.
+  return {.place = ExecutorPlace::Default, .rank = 80, .make = make_sdpa};
 }
 
 }  // namespace thunder

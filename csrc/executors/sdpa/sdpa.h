@@ -3,12 +3,10 @@
 // for a kernel hold (ops/torch/attention.h); other calls are opened into matrix products and softmax.
 #pragma once
 
-#include <memory>
-
-#include "passes/executor.h"
+#include "executors/definition.h"
 
 namespace thunder {
 
-std::shared_ptr<Executor> make_sdpa_executor();
+ExecutorDefinition sdpa_executor();
 
 }  // namespace thunder

@@ -2,6 +2,7 @@
 // iterator.
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
+#include "ops/prims/view_rules.h"
 
 namespace thunder::ops::prims {
 namespace {
@@ -195,7 +196,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "ceil(Tensor a) -> Tensor", .doc = "The smallest integer not below each element, in the same dtype.",
      .tags = kTags | kSteps, .meta = unary_real, .vjp = zero_vjp, .aten = "ceil", .scalar = "ceil(a)"},
     {.schema = "conj(Tensor a) -> Tensor", .doc = "The complex conjugate of each element.", .tags = kTags,
-     .meta = unary_any, .vjp = conj_vjp, .aten = "conj_physical"},
+     .meta = unary_any, .vjp = conj_vjp, .aten = "conj_physical", .write_back = write_conjugated},
     {.schema = "cos(Tensor a) -> Tensor", .doc = "Cosine of each element (radians).", .tags = kTags,
      .meta = unary_inexact, .vjp = cos_vjp, .aten = "cos", .scalar = "cos(a)"},
     {.schema = "cosh(Tensor a) -> Tensor", .doc = "Hyperbolic cosine of each element.", .tags = kTags,

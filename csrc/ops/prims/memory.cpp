@@ -2,6 +2,7 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/common.h"
+#include "ops/prims/view_rules.h"
 
 namespace thunder::ops::prims {
 namespace {
@@ -37,13 +38,15 @@ constexpr OpDef kRecords[] = {
             "in a tensor whose layout differs from that of the value written.",
      .tags = kShape | kCheap,
      .meta = restride_meta,
-     .vjp = restride_vjp},
+     .vjp = restride_vjp,
+     .index_map = same_places},
     {.schema = "or_zeros(Tensor a) -> Tensor",
      .doc = "`a`, or zeros of its type where the program was given no tensor for it: a cotangent that autograd does "
             "not have. Of sizes and strides that are constants.",
-     .tags = kNoGrad | kCheap,
+     .tags = kNoGrad | kCheap | kMayLackOperand,
      .meta = or_zeros_meta,
-     .aten = "alias"},
+     .aten = "alias",
+     .element = Element::Computed},
     {.schema = "copy_data_(Tensor dst, Tensor src, bool counted=True) -> Tensor",
      .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and "
             "autograd's graph of `dst` stays what it was. Unless it is `counted`, the version of `dst` stays, too, as "

@@ -113,14 +113,14 @@ constexpr OpDef kRecords[] = {
      .tags = kTags | kCreation, .meta = rng_states_meta},
     {.schema = "uniform_at(Tensor state, int[] shape, *, dtype dtype) -> Tensor",
      .doc = "Numbers of [0, 1) that depend on nothing but the state and their place in the shape.", .tags = kCounted,
-     .meta = floating_at_meta},
+     .meta = floating_at_meta, .element = Element::Drawn},
     {.schema = "normal_at(Tensor state, int[] shape, *, dtype dtype) -> Tensor",
      .doc = "Numbers of the normal distribution of mean 0 and variance 1 that depend on nothing but the state and their "
             "place in the shape.",
-     .tags = kCounted, .meta = floating_at_meta},
+     .tags = kCounted, .meta = floating_at_meta, .element = Element::Drawn},
     {.schema = "randint_at(Tensor state, int[] shape, int low, int high) -> Tensor",
      .doc = "Integers (i64) from low, ..., high - 1 that depend on nothing but the state and their place in the shape.",
-     .tags = kCounted, .meta = randint_at_meta},
+     .tags = kCounted, .meta = randint_at_meta, .element = Element::Drawn},
 };
 // clang-format on
 

@@ -224,17 +224,17 @@ void logcumsumexp_vjp(VjpContext& c) {
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "sum(Tensor a, int[] dims) -> Tensor", .doc = "The sum over `dims`, in the dtype of `a`.",
-     .tags = kReduction | kLinear, .meta = same_dtype_meta, .vjp = sum_vjp},
+     .tags = kReduction | kLinear, .meta = same_dtype_meta, .vjp = sum_vjp, .combine = Combine::Add},
     {.schema = "prod(Tensor a, int[] dims) -> Tensor", .doc = "The product over `dims`, in the dtype of `a`.",
-     .tags = kReduction, .meta = same_dtype_meta, .vjp = prod_vjp},
+     .tags = kReduction, .meta = same_dtype_meta, .vjp = prod_vjp, .combine = Combine::Mul},
     {.schema = "amax(Tensor a, int[] dims) -> Tensor", .doc = "The largest element over `dims`.",
-     .tags = kReduction, .meta = extremum_meta, .vjp = extremum_vjp},
+     .tags = kReduction, .meta = extremum_meta, .vjp = extremum_vjp, .combine = Combine::Max},
     {.schema = "amin(Tensor a, int[] dims) -> Tensor", .doc = "The smallest element over `dims`.",
-     .tags = kReduction, .meta = extremum_meta, .vjp = extremum_vjp},
+     .tags = kReduction, .meta = extremum_meta, .vjp = extremum_vjp, .combine = Combine::Min},
     {.schema = "any(Tensor a, int[] dims) -> Tensor", .doc = "Whether any element over `dims` is not zero.",
-     .tags = kReduction | kNoGrad, .meta = bool_meta},
+     .tags = kReduction | kNoGrad, .meta = bool_meta, .combine = Combine::Or},
     {.schema = "all(Tensor a, int[] dims) -> Tensor", .doc = "Whether all elements over `dims` are not zero.",
-     .tags = kReduction | kNoGrad, .meta = bool_meta},
+     .tags = kReduction | kNoGrad, .meta = bool_meta, .combine = Combine::And},
     {.schema = "argmax(Tensor a, int? dim) -> Tensor",
      .doc = "The index (int64) of the first largest element along `dim`, or of the first NaN; of the flattened tensor for "
             "None.",

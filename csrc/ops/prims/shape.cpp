@@ -4,6 +4,7 @@
 
 #include "core/builder.h"
 #include "core/error.h"
+#include "ops/prims/view_rules.h"
 #include "ops/shape_common.h"
 
 namespace thunder::ops::prims {
@@ -150,19 +151,22 @@ constexpr OpDef kRecords[] = {
      .tags = kShape | kLinear,
      .meta = cat_meta,
      .vjp = cat_vjp,
-     .aten = "cat"},
+     .aten = "cat",
+     .element = Element::Gathered},
     {.schema = "pad(Tensor a, Number value, any[] config) -> Tensor",
      .doc = "Per dimension (low, high, interior): so many values in front, behind, and between elements; negative ones "
             "cut off.",
      .tags = kShape,
      .meta = pad_meta,
-     .vjp = pad_vjp},
+     .vjp = pad_vjp,
+     .element = Element::Gathered},
     {.schema = "flip(Tensor a, int[] dims) -> Tensor",
      .doc = "Elements in reverse order along some dimensions.",
      .tags = kShape | kLinear,
      .meta = flip_meta,
      .vjp = flip_vjp,
-     .aten = "flip"},
+     .aten = "flip",
+     .index_map = flip_map},
     {.schema = "size(Tensor a, int dim) -> int",
      .doc = "A size as a number; binds the symbol that stands for it.",
      .tags = kNoGrad | kCheap,

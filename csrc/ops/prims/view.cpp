@@ -5,6 +5,7 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/formula.h"
+#include "ops/prims/view_rules.h"
 #include "ops/shape_common.h"
 
 namespace thunder::ops::prims {
@@ -360,33 +361,6 @@ Types view_as_complex_meta(const Args& a) {
 
 void view_as_complex_vjp(VjpContext& c) { c.put("a", c.b("torch.view_as_real", c.grad())); }
 
-Types same_type_meta(const Args& a) {
-  TensorType t = a.tensor("a");
-  t.requires_grad = false;
-  return {t};
-}
-
-Types new_leaf_meta(const Args& a) {
-  TensorType t = a.tensor("a");
-  t.requires_grad = is_inexact(t.dtype);
-  return {t};
-}
-
-Types graft_meta(const Args& a) {
-  TensorType t = a.tensor("data");
-  t.requires_grad = a.tensor("a").requires_grad;
-  const Dims& shape = a.tensor("a").shape;
-  THUNDER_CHECK(std::equal(t.shape.begin(), t.shape.end(), shape.begin(), shape.end()), Runtime, "graft",
-                "data of shape ", str(t.shape), " cannot stand for a tensor of shape ", str(a.tensor("a").shape));
-  return {t};
-}
-
-void graft_vjp(VjpContext& c) { c.put("a", c.grad()); }
-
-void same_vjp(VjpContext& c) { c.put("a", c.grad()); }
-
-void cover_vjp(VjpContext& c) { c.put("a", c.b("torch.zeros_like", c.in("a"))); }
-
 // ---- inverses of views: the tensor with the view's elements replaced ------------------------------------------------
 
 Types scatter_type(const char* op, const Args& a, const TensorType& view) {
@@ -458,30 +432,39 @@ constexpr OpDef kRecords[] = {
          "0: they have no say in the layout of a pointwise result (TensorIterator).",
      .tags = kViewTags,
      .meta = broadcast_in_dim_meta,
-     .vjp = broadcast_in_dim_vjp},
+     .vjp = broadcast_in_dim_vjp,
+     .index_map = broadcast_map,
+     .write_back = write_broadcast},
     {.schema = "transpose(Tensor a, int[] permutation) -> Tensor",
      .doc = "A view with the dimensions in another order.",
      .tags = kViewTags,
      .meta = transpose_meta,
      .vjp = transpose_vjp,
-     .aten = "permute"},
+     .aten = "permute",
+     .index_map = transpose_map,
+     .write_back = write_transposed},
     {.schema = "view(Tensor a, int[] shape) -> Tensor",
      .doc = "The same elements in another shape, if strides allow it without a copy.",
      .tags = kViewTags,
      .meta = view_meta,
      .vjp = reshape_back_vjp,
-     .aten = "view"},
+     .aten = "view",
+     .index_map = row_major,
+     .write_back = write_reshaped},
     {.schema = "reshape(Tensor a, int[] shape) -> Tensor",
      .doc = "A row-major copy in another shape.",
      .tags = kShape | kCheap | kLinear,
      .meta = reshape_meta,
      .vjp = reshape_back_vjp,
-     .aten = "_reshape_copy"},
+     .aten = "_reshape_copy",
+     .index_map = row_major},
     {.schema = "slice(Tensor a, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
      .doc = "A view of a[start:end:stride] in every dimension; 0 <= start <= end <= size, stride >= 1.",
      .tags = kViewTags,
      .meta = slice_meta,
-     .vjp = slice_vjp},
+     .vjp = slice_vjp,
+     .index_map = slice_map,
+     .write_back = write_slice},
     {.schema = "narrow_at(Tensor a, int dim, Tensor start, int length) -> Tensor",
      .doc = "A view of `length` slices from a start that a 0-d tensor holds; a negative one counts from the end. What "
             "is written to "
@@ -489,76 +472,58 @@ constexpr OpDef kRecords[] = {
      .tags = kViewTags | kHostSync,
      .meta = narrow_at_meta,
      .vjp = narrow_at_vjp,
-     .aten = "narrow.Tensor"},
+     .aten = "narrow.Tensor",
+     .write_back = write_narrow},
     {.schema = "squeeze(Tensor a, int[] dims) -> Tensor",
      .doc = "A view without these dimensions, which have size 1.",
      .tags = kViewTags,
      .meta = squeeze_meta,
      .vjp = reshape_back_vjp,
-     .aten = "squeeze.dims"},
+     .aten = "squeeze.dims",
+     .index_map = squeeze_map,
+     .write_back = write_reshaped},
     {.schema = "as_strided(Tensor a, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
      .doc = "A view of the storage of `a` with any sizes and strides.",
      .tags = kViewTags,
      .meta = as_strided_meta,
      .vjp = as_strided_vjp,
-     .aten = "as_strided"},
+     .aten = "as_strided",
+     .write_back = write_as_strided},
     {.schema = "diagonal(Tensor a, int offset, int dim1, int dim2) -> Tensor",
      .doc = "A view of a diagonal, as the last dimension.",
      .tags = kViewTags,
      .meta = diagonal_meta,
      .vjp = diagonal_vjp,
-     .aten = "diagonal"},
+     .aten = "diagonal",
+     .index_map = diagonal_map,
+     .write_back = write_diagonal},
     {.schema = "unfold(Tensor a, int dimension, int size, int step) -> Tensor",
      .doc = "A view of windows of `size` every `step` along a dimension, as a new last dimension.",
      .tags = kViewTags,
      .meta = unfold_meta,
      .vjp = unfold_vjp,
-     .aten = "unfold"},
+     .aten = "unfold",
+     .index_map = unfold_map},
     {.schema = "view_dtype(Tensor a, dtype dtype) -> Tensor",
      .doc = "The same bytes read as another element type.",
      .tags = kView | kShape | kCheap | kNoGrad,
      .meta = view_dtype_meta,
-     .aten = "view.dtype"},
+     .aten = "view.dtype",
+     .write_back = write_as_dtype},
     {.schema = "view_as_real(Tensor a) -> Tensor",
      .doc = "A view of a complex tensor as pairs of real and imaginary part.",
      .tags = kViewTags,
      .meta = view_as_real_meta,
      .vjp = view_as_real_vjp,
-     .aten = "view_as_real"},
+     .aten = "view_as_real",
+     .write_back = write_as_complex},
     {.schema = "view_as_complex(Tensor a) -> Tensor",
      .doc = "A view of pairs as complex numbers.",
      .tags = kViewTags,
      .meta = view_as_complex_meta,
      .vjp = view_as_complex_vjp,
-     .aten = "view_as_complex"},
-    {.schema = "detach(Tensor a) -> Tensor",
-     .doc = "The same tensor, through which no gradient flows.",
-     .tags = kView | kIdentity | kNoGrad | kCheap | kAnyLayout,
-     .meta = same_type_meta,
-     .aten = "detach"},
-    {.schema = "new_leaf(Tensor a) -> Tensor",
-     .doc = "The same tensor, as one that requires a gradient, where its dtype can; nobody asks for it.",
-     .tags = kView | kIdentity | kNoGrad | kCheap,
-     .meta = new_leaf_meta,
-     .aten = "alias"},
-    {.schema = "graft(Tensor a, Tensor data) -> Tensor",
-     .doc = "The value of `data`; its gradient goes to `a`.",
-     .tags = kIdentity | kCheap,
-     .meta = graft_meta,
-     .vjp = graft_vjp,
-     .aten = "alias(data)"},
-    {.schema = "same(Tensor a) -> Tensor",
-     .doc = "The value of `a`, as that of another tensor.",
-     .tags = kIdentity | kCheap,
-     .meta = same_type_meta,
-     .vjp = same_vjp,
-     .aten = "alias"},
-    {.schema = "cover(Tensor a, Tensor data) -> Tensor",
-     .doc = "The value of `data`; what it covers, `a`, has a gradient of zeros.",
-     .tags = kIdentity | kCheap,
-     .meta = graft_meta,
-     .vjp = cover_vjp,
-     .aten = "alias(data)"},
+     .aten = "view_as_complex",
+     .write_back = write_as_real},
     {.schema = "slice_scatter(Tensor a, Tensor src, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
      .doc = "A copy of `a` in which a[start:end:stride] is `src`.",
      .tags = kShape,

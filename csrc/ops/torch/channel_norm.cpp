@@ -276,6 +276,16 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
   return Arg::tuple({r[0].arg(), a["running_mean"], a["running_var"]});
 }
 
+// Statistics that do not change are returned as they came.
+Arg native_batch_norm_functional_body(Builder& b, const Args& a) {
+  if (a.flag("training") && given(a, "running_mean"))
+    return b("torch._native_batch_norm_legit_functional", a["input"], a["weight"], a["bias"], a["running_mean"],
+             a["running_var"], true, a["momentum"], a["eps"]);
+  Expr r = b("torch.native_batch_norm", a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"],
+             a["training"], a["momentum"], a["eps"]);
+  return Arg::tuple({r[0].arg(), r[1].arg(), r[2].arg(), a["running_mean"], a["running_var"]});
+}
+
 // ---- instance norm --------------------------------------------------------------------------------------------------
 
 // A batch norm in which each channel of each sample is a channel of its own.  (output, new running mean, new running
@@ -321,12 +331,19 @@ constexpr OpDef kRecords[] = {
     {.schema = "batch_norm_functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
                "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05) "
                "-> (Tensor, Tensor, Tensor)",
-     .doc = "Batch norm, and the running statistics after it.", .body = batch_norm_functional_body},
+     .doc = "Batch norm, and the running statistics after it.", .body = batch_norm_functional_body,
+     .python = "torch.nn.functional.batch_norm", .writes = "running_mean running_var"},
     {.schema = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
                "Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      .doc = "Batch norm without running statistics, or by them, with what its gradient needs.",
      .body = native_batch_norm_body, .vjp = batch_norm_vjp, .aten = "native_batch_norm",
-     .python = "torch.native_batch_norm"},
+     .python = "torch.ops.aten.native_batch_norm"},
+    {.schema = "native_batch_norm_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+               "Tensor? running_var, bool training, float momentum, float eps) "
+               "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+     .doc = "Batch norm, with what its gradient needs and the running statistics after it.",
+     .body = native_batch_norm_functional_body, .python = "torch.native_batch_norm",
+     .writes = "running_mean running_var"},
     {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
                "Tensor running_var, bool training, float momentum, float eps) "
                "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
@@ -343,7 +360,7 @@ constexpr OpDef kRecords[] = {
                "Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, "
                "float eps=1e-05) -> (Tensor, Tensor, Tensor)",
      .doc = "Normalises each channel of each sample; also the running statistics after it.",
-     .body = instance_norm_functional_body},
+     .body = instance_norm_functional_body, .writes = "running_mean running_var"},
     {.schema = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
                "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
      .doc = "Normalises each channel of each sample.", .body = instance_norm_body,

@@ -52,4 +52,7 @@ std::optional<Program> with_symbols(const Program& program);
 /// it gave.
 std::vector<std::string> check_symbolic(const Op& op, const ArgList& args);
 
+/// The record's index map and write-back against what the reference evaluator gives for the call.
+std::vector<std::string> check_view(const Op& op, const ArgList& args);
+
 }  // namespace thunder::fuzz

@@ -28,7 +28,9 @@ TEST_CASE("fuzz: random programs give the same after every pass") {
   std::vector<std::pair<const Op*, ArgList>> samples;
   std::vector<std::shared_ptr<Arena>> keep;
   generator.on_sample = [&](const Op& op, const ArgList& args) {
-    if (symbolic[&op]++ < 8) all.add(check_symbolic(op, args));
+    const int seen = symbolic[&op]++;
+    if (seen < 8) all.add(check_symbolic(op, args));
+    if (seen < 100) all.add(check_view(op, args));
   };
   int64_t n = programs();
   for (int64_t i = 0; i < n; ++i) {

@@ -1,0 +1,21 @@
+#include "executors/definition.h"
+
+#include <algorithm>
+
+namespace thunder {
+
+void register_executors() {
+  Executors& all = Executors::instance();
+  ExecutorList defaults;
+  for (const ExecutorDefinition& d : executor_definitions()) {
+    std::shared_ptr<Executor> made = d.make();
+    if (!made) continue;
+    all.add(made);
+    if (d.place == ExecutorPlace::Default) defaults.push_back(made);
+    if (d.place == ExecutorPlace::Last) all.add_always(made);
+  }
+  // Each goes to the front of the list.
+  for (auto e = defaults.rbegin(); e != defaults.rend(); ++e) all.add_default(*e);
+}
+
+}  // namespace thunder

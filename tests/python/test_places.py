@@ -1,0 +1,74 @@
+"""How many places a change touches: the table of CONTRIBUTING.md, counted in the sources.
+
+Each row of the table has an example that exists.  The test finds every file that names the example, apart from what is
+written by a program (the reference pages, the stubs) and apart from programs that only use it.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def naming(pattern, *folders, suffixes=(".cpp", ".h", ".py", ".txt")):
+    """The files below the folders in which the pattern occurs."""
+    found = re.compile(pattern)
+    return {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in suffixes and found.search(path.read_text())
+    }
+
+
+def without_uses(paths):
+    """Without the operators of higher levels, whose bodies call primitives."""
+    return {p for p in paths if not re.match("csrc/ops/(clang|numpy|torch)/", p)}
+
+
+EVALUATOR = "tests/cpp/reference"
+# An example, what names it, and the places.
+ROWS = {
+    "operator": ("softsign", naming("softsign", "csrc", "thunder"), {"csrc/ops/torch/activation.cpp"}),
+    "view": (
+        "unfold",
+        without_uses(naming(r'"prims\.unfold"|"unfold\(Tensor a', "csrc", EVALUATOR)),
+        {"csrc/ops/prims/view.cpp", "csrc/passes/batching.cpp", f"{EVALUATOR}/shape.cpp"},
+    ),
+    "reduction": (
+        "prod",
+        without_uses(naming(r'"prims\.prod"|"prod\(Tensor a', "csrc", EVALUATOR)),
+        {"csrc/ops/prims/reduction.cpp", "csrc/executors/aten/kernels.cpp", f"{EVALUATOR}/reduction.cpp"},
+    ),
+    "written argument": ("running_mean", naming("running_mean", "csrc/frontend", "csrc/jit", "csrc/runtime"), set()),
+    "autocast entry": ("cosine_similarity", naming("cosine_similarity", "csrc/frontend", "thunder/_autocast.py"), set()),
+    "pass": (
+        "early_waits",
+        naming("early_waits", "csrc", "thunder"),
+        {"csrc/passes/early_waits.cpp", "csrc/passes/early_waits.h", "csrc/passes/pass_table.cpp"},
+    ),
+    "executor in C++": (
+        "depthwise",
+        {p for p in naming('depthwise_executor|"depthwise"|executors/depthwise', "csrc") if not p.startswith("csrc/fuser")},
+        {f"csrc/executors/depthwise/depthwise.{suffix}" for suffix in ("h", "cpp")},
+    ),
+    "opcode": ("BINARY_SLICE", naming("BINARY_SLICE", "csrc", "thunder"), {"csrc/frontend/interpreter/table.cpp"}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_places(row):
+    example, found, places = ROWS[row]
+    assert found == places, example
+
+
+def test_the_table_has_every_row():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for row, (example, _, places) in ROWS.items():
+        line = next((x for x in text.splitlines() if x.startswith(f"| {row} (`{example}`)")), None)
+        assert line, row
+        now = int(line.split("|")[3])
+        folders = {p.rpartition(".")[0] for p in places}  # a source and its header are one place
+        assert now == len(folders), line
