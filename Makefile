@@ -116,10 +116,8 @@ SANITIZED = $(patsubst %,tests/python/test_%.py,effects soundness interpreter in
   symbolic_numbers results jit torch_operators)
 
 sanitize: $(STAMP)
-	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$(NINJA)" \
-	  -DTHUNDER_BUILD_PYTHON=OFF -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_SANITIZE=address,undefined
-	@$(CMAKE) --build build/sanitize
+	@$(CMAKE) --preset sanitize -DCMAKE_MAKE_PROGRAM="$(NINJA)"
+	@$(CMAKE) --build --preset sanitize
 	build/sanitize/thunder_tests
 	$(PY) -m pip --disable-pip-version-check install -q --no-build-isolation --no-deps --upgrade \
 	  --target build/sanitize-site -C build-dir=build/sanitize-python -C cmake.define.THUNDER_SANITIZE=address .
@@ -143,9 +141,13 @@ format: .venv/lint-stamp
 	$(PY) -m ruff check --fix .
 	.venv/bin/clang-format -i $(CPP)
 
-# Slow, so not a part of lint.  TIDY="csrc/core/op.cpp" for some files.
-tidy: build
-	clang-tidy -p $(BUILD) --quiet $(or $(TIDY),$(filter %.cpp,$(CPP)))
+# Slow, so not a part of lint.  TIDY="csrc/core/op.cpp" for some files, ARGS="--warnings-as-errors='*'" for an exit status.
+# Nothing is compiled: a folder of its own has one command for each file.
+tidy: $(STAMP)
+	@mkdir -p build
+	@$(CMAKE) -S . -B build/tidy -G Ninja -DCMAKE_MAKE_PROGRAM="$(NINJA)" -DPython_EXECUTABLE="$(abspath $(PY))" \
+	  -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_PCH=OFF -DTHUNDER_UNITY=OFF > build/tidy.log || { cat build/tidy.log; exit 1; }
+	clang-tidy -p build/tidy --quiet $(ARGS) $(or $(TIDY),$(filter %.cpp,$(CPP)))
 
 # thunder/_C.pyi, committed: made from the built module, which needs PyTorch loaded first, so by hand and not by CMake.
 stubs: build

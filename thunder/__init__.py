@@ -45,7 +45,7 @@ from .module import ThunderModule
 
 _C.reserve_names()
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # the one place; pyproject.toml reads it
 
 pytorch_executor = _C.find_executor("aten")
 nvfuser_executor = _C.find_executor("fuser")  # the place of nvFuser in lists that were written for it
