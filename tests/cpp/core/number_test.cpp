@@ -62,32 +62,3 @@ TEST_CASE("number: specializing is a guard, recorded once, with the line that as
   CHECK(g.holds({[](size_t) { return 2.5; }, nullptr}));
   CHECK(!g.holds({[](size_t) { return 3.5; }, nullptr}));
 }
-
-TEST_CASE("dim: a symbol that is 2 at least decides what follows from that without a guard") {
-  ShapeEnv env;
-  ShapeEnv::Scope scope(env);
-  Dim s = env.make_symbol(4, "s", 2), t = env.make_symbol(4, "t", 2);
-  CHECK(s != 1);
-  CHECK(s > 1);
-  CHECK(s * t > t);
-  CHECK(s * t - t >= 2);
-  CHECK(s + t != 3);
-  CHECK(env.guards().empty());
-  CHECK(s == t);
-  CHECK(env.guards().size() == 1);
-  CHECK(s.constant() == 4);
-  REQUIRE(env.guards().size() == 2);
-  CHECK(env.guards()[1].str() == "s == 4");
-  CHECK(env.guards()[1].holds([](SymbolId) { return Dim(4); }));
-  CHECK(!env.guards()[1].holds([](SymbolId) { return Dim(5); }));
-}
-
-TEST_CASE("dim: a symbol without a bound may be 0") {
-  ShapeEnv env;
-  ShapeEnv::Scope scope(env);
-  Dim s = env.make_symbol(4);
-  CHECK(s > 0);
-  CHECK(env.guards().size() == 1);
-  CHECK(s >= 0);
-  CHECK(env.guards().size() == 1);
-}
