@@ -35,7 +35,7 @@ def mapped(value, fn):
 
 def dtypes_of_small(func, args, kwargs, dtype_of, around):
     """As `dtypes`, of small tensors: without an import that takes seconds. What fails may fail for their sizes."""
-    results = _called(func, args, kwargs, dtype_of, around, contextlib.nullcontext, _small_stand_ins(args, kwargs))
+    results = _called(func, args, kwargs, dtype_of, around, contextlib.nullcontext, _small_substitutes(args, kwargs))
     return [t.dtype for t in tensors(results)]
 
 
@@ -44,10 +44,10 @@ def dtypes_of_sizes(func, args, kwargs, dtype_of, around):
     def make(shape, dtype, device):
         return without_memory(shape, torch.empty(shape, device="meta").stride(), dtype, device)
 
-    def stand_in(value, made, dtype_of):
-        return _stand_in(value, made, dtype_of, make)
+    def substitute(value, made, dtype_of):
+        return _substitute(value, made, dtype_of, make)
 
-    return [t.dtype for t in tensors(_called(func, args, kwargs, dtype_of, around, SizesOnly, stand_in))]
+    return [t.dtype for t in tensors(_called(func, args, kwargs, dtype_of, around, SizesOnly, substitute))]
 
 
 def dtypes(func, args, kwargs, dtype_of, around):
@@ -65,7 +65,7 @@ def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullc
     from torch._subclasses.fake_tensor import FakeTensorMode  # slow to make, and rarely needed
 
     def now(mode):
-        return _called(func, args, kwargs, dtype_of, around, mode, _stand_in)
+        return _called(func, args, kwargs, dtype_of, around, mode, _substitute)
 
     try:
         return now(FakeTensorMode)
@@ -75,7 +75,7 @@ def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullc
     return now(contextlib.nullcontext)
 
 
-def _called(func, args, kwargs, dtype_of, around, mode, stand_in):
+def _called(func, args, kwargs, dtype_of, around, mode, substitute):
     made = {}
     # Under inference_mode() PyTorch dispatches a composition as a whole, without what is inside.
     with (
@@ -86,7 +86,7 @@ def _called(func, args, kwargs, dtype_of, around, mode, stand_in):
         _unlogged(),
         mode(),
     ):
-        given = mapped((args, kwargs), lambda v: stand_in(v, made, dtype_of))
+        given = mapped((args, kwargs), lambda v: substitute(v, made, dtype_of))
         with around():
             return func(*given[0], **given[1])
 
@@ -117,17 +117,17 @@ def _wants_data(error):
     return name.startswith(("DataDependent", "DynamicOutput")) or "data is not allocated" in str(error)
 
 
-def _small_stand_ins(args, kwargs):
+def _small_substitutes(args, kwargs):
     sizes = SmallSizes([shape(t) for t in tensors((args, kwargs))])
 
     def make(shape, dtype, device):
         return DatalessTensor(_random_or_ones(sizes.shape(shape), dtype, torch.device("cpu")), device)
 
-    def stand_in(value, made, dtype_of):
-        value = _stand_in(value, made, dtype_of, make)
+    def substitute(value, made, dtype_of):
+        value = _substitute(value, made, dtype_of, make)
         return sizes.of(value) if type(value) is int else value
 
-    return stand_in
+    return substitute
 
 
 def _random_or_ones(shape, dtype, device):
@@ -135,7 +135,7 @@ def _random_or_ones(shape, dtype, device):
     return make(shape, dtype=dtype, device=device)
 
 
-def _stand_in(value, made, dtype_of, make=_random_or_ones):
+def _substitute(value, made, dtype_of, make=_random_or_ones):
     if isinstance(value, TracedNumber):
         return _known(value)
     if not isinstance(value, torch.Tensor):

@@ -33,7 +33,7 @@ def last_epilogue_traces(fn):
 
 
 class Prologue:
-    """What a compiled program assumes of the world besides its arguments; checked on every call, in C++.
+    """What a compiled program assumes of its environment, besides its arguments; checked on every call, in C++.
 
     Attributes:
         checks: A line each, in the order in which the program read: "module.scale == 2.0".

@@ -129,7 +129,7 @@ def parts_of(results):
 
 
 def totals(parts):
-    head = "| | entries | pass | through records alone | with the generic road | fail | samples |"
+    head = "| | entries | pass | through records alone | with the generic path | fail | samples |"
     return "\n".join([head, "|---|---|---|---|---|---|---|", *(part.row() for part in parts.values())])
 
 
@@ -156,7 +156,7 @@ gradients in float64, or in complex128 where there is none; types of exceptions 
 and float64, in training and evaluation. An entry passes if every sample does. What eager does not run here is not
 counted.
 
-*Through records*: Thunder's own operators, which passes, autodiff and fusion see through. *The generic road*: some
+*Through records*: Thunder's own operators, which passes, autodiff and fusion see through. *The generic path*: some
 sample calls an operator that has no record as it is, with PyTorch's gradient
 ([operators without a record](architecture/tensors.md#operators-without-a-record)).
 
@@ -177,7 +177,7 @@ def page(results, version):
                           absent=absent(results))]
     for part, p in parts.items():
         title = p.title[0].upper() + p.title[1:]
-        out.append(f"## {title}: with the generic road\n\n{_wrapped(p.generic) or 'None.'}\n")
+        out.append(f"## {title}: with the generic path\n\n{_wrapped(p.generic) or 'None.'}\n")
         if part in ("forward", "module"):
             out.append(f"## {title}: through records alone\n\n{_wrapped(p.records)}\n")
     return "\n".join(out)

@@ -4,7 +4,7 @@
 
 namespace thunder::frontend {
 
-void Reads::take(const StandIns& arguments, const std::vector<PyObject*>& others,
+void Reads::take(const ArgumentCopies& arguments, const std::vector<PyObject*>& others,
                  const std::vector<PyObject*>& values) {
   arguments_ = &arguments;
   for (const Ref& copy : arguments.copies()) {

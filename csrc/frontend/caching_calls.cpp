@@ -5,7 +5,7 @@
 namespace thunder::frontend {
 namespace {
 
-bool same_arguments(const WorldGuard::Answer& a, const WorldGuard::Answer& b) {
+bool same_arguments(const EnvironmentGuard::Answer& a, const EnvironmentGuard::Answer& b) {
   int same = PyObject_RichCompareBool(a.arguments.get(), b.arguments.get(), Py_EQ);
   if (same == 1) same = PyObject_RichCompareBool(a.keywords.get(), b.keywords.get(), Py_EQ);
   if (same < 0) PyErr_Clear();
@@ -16,7 +16,7 @@ bool same_arguments(const WorldGuard::Answer& a, const WorldGuard::Answer& b) {
 
 // Whether it was there before this acquisition, and is the same in every call.
 bool Reads::is_settled(PyObject* o) const {
-  if (is_leaf(o) || fresh(o)) return false;
+  if (is_traced_value(o) || fresh(o)) return false;
   for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); ++i)
     if (!is_settled(PyTuple_GET_ITEM(o, i))) return false;
   return true;
@@ -32,7 +32,7 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
     return PyObject_Vectorcall(Ref::steal(PyObject_GetAttrString(callable, "__wrapped__")).get(), arguments, n, names);
   static PyObject* call_outside =
       PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("thunder._frontend")).get(), "call_outside");
-  WorldGuard::Answer answer{
+  EnvironmentGuard::Answer answer{
       Ref::borrow(callable), Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n))), Ref::steal(PyDict_New()), {}};
   for (size_t i = 0; i < n; ++i)
     PyTuple_SET_ITEM(answer.arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
@@ -43,7 +43,7 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
       PyObject_CallFunctionObjArgs(call_outside, callable, answer.arguments.get(), answer.keywords.get(), nullptr);
   if (!value) return nullptr;
   answer.value = Ref::borrow(value);
-  for (const WorldGuard::Answer& known : answers_)
+  for (const EnvironmentGuard::Answer& known : answers_)
     if (known.function.get() == callable && known.value.get() == value && same_arguments(known, answer)) return value;
   answers_.push_back(std::move(answer));
   return value;

@@ -1,4 +1,4 @@
-// Numbers of the world that change from call to call: inputs of the program.
+// Numbers of the environment that change from call to call: inputs of the program.
 #include "frontend/hooks.h"
 #include "frontend/number_places.h"
 #include "frontend/reads.h"

@@ -1,4 +1,4 @@
-// Writes of interpreted code to the world: remembered, taken back, and done again.
+// Writes of interpreted code to the environment: remembered, taken back, and done again.
 #include <algorithm>
 
 #include "frontend/hooks.h"
@@ -304,7 +304,7 @@ void Reads::sort_new_entries() {
   }
 }
 
-// The world as it was; each effect keeps what the code left there.
+// The environment as it was; each effect keeps what the code left there.
 void Reads::take_back() {
   sort_new_entries();
   for (size_t i = states_.size(); i-- > 0;) put_back(states_[i]);

@@ -99,7 +99,7 @@ inline bool is_traced_number(PyObject* o) {
   return type == h.int_class.get() || type == h.float_class.get() || type == h.number_class.get();
 }
 /// What an output is made of: tensors, and numbers that the run computes.
-inline bool is_leaf(PyObject* o) { return is_tensor(o) || is_traced_number(o); }
+inline bool is_traced_value(PyObject* o) { return is_tensor(o) || is_traced_number(o); }
 inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }
 
 /// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor`

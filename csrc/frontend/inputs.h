@@ -21,7 +21,7 @@ struct InputSource {
   NumberPtr number = nullptr;  ///< what a number is computed from
   bool integer = false;        ///< the number is an int
   Value value = {};            ///< that reads computed
-  NumberPlace place = {};      ///< of an Entry, a number of the world
+  NumberPlace place = {};      ///< of an Entry, a number of the environment
   bool partial = false;        ///< the program sees the whole of what this process holds a part of
   bool leaf = false;           ///< the program is for a tensor that was not computed from others
   bool becomes_leaf = false;   ///< of an Argument that requires no gradient: the program switches it on
@@ -57,7 +57,7 @@ class Inputs {
   /// Of a tensor, whose value is the builder's last input.
   void add(TensorId t, InputSource source, Ref real);
   Value add_number(NumberType type, NumberPtr number);
-  /// A number of the world, which each call reads from its place.
+  /// A number of the environment, which each call reads from its place.
   Value add_entry(NumberPlace place, PyObject* now);
   /// A symbol for an int of the call, 2 or more: a size, a stride, an argument.  `may_be_one`: a size of 1 or more
   /// (ShapeEnv::make_size).

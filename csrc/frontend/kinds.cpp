@@ -43,7 +43,7 @@ bool is_plain_object(PyObject* o) {
 
 bool overrides_torch_functions(PyObject* o) {
   static PyObject* name = PyUnicode_InternFromString("__torch_function__");
-  return (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) && _PyType_Lookup(Py_TYPE(o), name) && !is_leaf(o);
+  return (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) && _PyType_Lookup(Py_TYPE(o), name) && !is_traced_value(o);
 }
 
 bool is_more_than_a_container(PyObject* o) {

@@ -20,11 +20,11 @@ struct TorchFunction {
     PassThrough,  ///< reads metadata: called as it is
     Handler,      ///< a Python function of (tracer, func, args, kwargs) decides
   } kind = Operator;
-  std::string op;          ///< name in the registry: "torch.add"
-  bool in_place = false;   ///< the result is written into the first argument, which is returned
-  bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
-  bool reflected = false;  ///< __radd__: the first two arguments change places
-  bool creates = false;    ///< taken from interpreted code even if no tensor is among the arguments
+  std::string op;           ///< name in the registry: "torch.add"
+  bool in_place = false;    ///< the result is written into the first argument, which is returned
+  bool method = false;      ///< of torch.Tensor: the first argument must be a tensor
+  bool reflected = false;   ///< __radd__: the first two arguments change places
+  bool creates = false;     ///< taken from interpreted code even if no tensor is among the arguments
   bool functional = false;  ///< what its record writes to arguments (OpDef::writes) is returned, and not written
   Ref handler;
   Ref result;  ///< the class of several results (torch.return_types.max), or null

@@ -13,12 +13,12 @@ namespace {
 class LeafFinder {
  public:
   LeafFinder(std::vector<PyObject*>& leaves, std::unordered_map<PyObject*, size_t>& index,
-             const std::function<Origin(PyObject*)>& origin, const StandIns& copies)
+             const std::function<Origin(PyObject*)>& origin, const ArgumentCopies& copies)
       : leaves_(leaves), index_(index), origin_(origin), copies_(copies) {}
 
   void visit(PyObject* o, PyObject* holder) {
     interpreter::check_stack();
-    if (is_leaf(o)) {
+    if (is_traced_value(o)) {
       THUNDER_CHECK(!class_of_number(o), NotImplemented, "jit",
                     "a result or attribute is a number of NumPy's that varies");
       if (index_.try_emplace(o, leaves_.size()).second) {
@@ -32,7 +32,7 @@ class LeafFinder {
       return;
     }
     if (std::optional<size_t> argument = copies_.argument(o)) {
-      stand_ins_.emplace(o, *argument);
+      argument_copies_.emplace(o, *argument);
       return mark(holder);
     }
     const Origin origin = origin_(o);
@@ -61,7 +61,7 @@ class LeafFinder {
   const std::vector<PyObject*>& attributed() const { return attributed_; }
   std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
   const std::unordered_set<PyObject*>& kept() const { return kept_; }
-  const std::unordered_map<PyObject*, size_t>& stand_ins() const { return stand_ins_; }
+  const std::unordered_map<PyObject*, size_t>& argument_copies() const { return argument_copies_; }
   const std::string& once() const { return once_; }
   bool dtensor() const { return dtensor_; }
 
@@ -145,7 +145,7 @@ class LeafFinder {
   }
   bool holds_proxies(PyObject* o, std::unordered_set<PyObject*>& seen) const {
     interpreter::check_stack();
-    if (is_leaf(o)) return is_proxy(o) || is_traced_number(o);
+    if (is_traced_value(o)) return is_proxy(o) || is_traced_number(o);
     if (copies_.argument(o)) return true;
     if (!seen.insert(o).second) return false;
     if (PyTuple_Check(o) || PyList_Check(o)) {
@@ -173,9 +173,9 @@ class LeafFinder {
   std::vector<PyObject*>& leaves_;
   std::unordered_map<PyObject*, size_t>& index_;
   const std::function<Origin(PyObject*)>& origin_;
-  const StandIns& copies_;
+  const ArgumentCopies& copies_;
   std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
-  std::unordered_map<PyObject*, size_t> stand_ins_;
+  std::unordered_map<PyObject*, size_t> argument_copies_;
   std::vector<PyObject*> attributed_;
   std::unordered_set<PyObject*> marked_, kept_, checked_;
   std::string once_;
@@ -185,16 +185,16 @@ class LeafFinder {
 }  // namespace
 
 OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<Origin(PyObject*)>& origin,
-                       const StandIns& copies)
+                       const ArgumentCopies& copies)
     : template_(Ref::borrow(result)) {
   LeafFinder finder(leaves, index_, origin, copies);
   finder.visit(result, nullptr);
   attributed_ = finder.attributed();
-  single_ = is_leaf(result) && attributed_.empty();
+  single_ = is_traced_value(result) && attributed_.empty();
   kept_ = finder.kept();
   once_ = finder.once();
   dtensor_ = finder.dtensor();
-  stand_ins_.assign(finder.stand_ins().begin(), finder.stand_ins().end());
+  argument_copies_.assign(finder.argument_copies().begin(), finder.argument_copies().end());
   objects_ = std::move(finder).marked();
 }
 

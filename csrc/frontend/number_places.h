@@ -1,4 +1,4 @@
-// Places of the world that hold a number which changes from call to call: an entry of a dict (an attribute, a global),
+// Places of the environment that hold a number which changes from call to call: an entry of a dict (an attribute, a global),
 // an element of a list, a variable of a closure, an attribute of a class.
 #pragma once
 

@@ -140,7 +140,7 @@ void Reads::take_result(PyObject* result) {
 PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
   size_t keywords = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
   auto* t = reinterpret_cast<PyTypeObject*>(type);
-  if ((t == &PyFloat_Type || t == &PyLong_Type) && n == 1 && !names && is_leaf(arguments[0])) {
+  if ((t == &PyFloat_Type || t == &PyLong_Type) && n == 1 && !names && is_traced_value(arguments[0])) {
     interpreter::NotInterpreting scope;
     try {
       if (Ref number = tracer_.numbers().convert(type, arguments[0])) return number.release();
@@ -330,7 +330,7 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
   interpreter::NotInterpreting scope;
   try {
     PyObject* result = tracer_.calls().handle(callable, positional.get(), keyword.get()).release();
-    if (!is_leaf(result)) take_result(result);  // tolist()
+    if (!is_traced_value(result)) take_result(result);  // tolist()
     return result;
   } catch (...) {
     hooks().set_python_error();

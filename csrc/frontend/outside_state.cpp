@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "frontend/environment.h"
 #include "frontend/hooks.h"
-#include "frontend/world.h"
 
 namespace thunder::frontend {
 namespace {

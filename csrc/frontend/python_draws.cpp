@@ -18,8 +18,8 @@ namespace thunder::frontend {
 namespace {
 
 bool is_plain(PyObject* o) {
-  return o == Py_None || is_leaf(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) ||
-         PyTuple_Check(o) || PyList_Check(o);
+  return o == Py_None || is_traced_value(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) ||
+         PyBytes_Check(o) || PyTuple_Check(o) || PyList_Check(o);
 }
 
 bool is_unbound_method(PyObject* o) {

@@ -36,11 +36,11 @@ bool is_value(PyObject* o) {
          is_tensor(o);
 }
 
-std::vector<WorldGuard::Entry> entries_of(PyObject* dict, const std::vector<interpreter::Place>& places = {}) {
-  std::vector<WorldGuard::Entry> out;
+std::vector<EnvironmentGuard::Entry> entries_of(PyObject* dict, const std::vector<interpreter::Place>& places = {}) {
+  std::vector<EnvironmentGuard::Entry> out;
   PyObject *key, *value;
   for (Py_ssize_t i = 0; PyDict_Next(dict, &i, &key, &value);) {
-    WorldGuard::Entry e{Ref::borrow(key), {}, {}};
+    EnvironmentGuard::Entry e{Ref::borrow(key), {}, {}};
     if (value != absent()) e.value = Ref::borrow(value);
     if (!places.empty()) e.place = places[std::min(out.size(), places.size() - 1)];
     out.push_back(std::move(e));
@@ -495,23 +495,24 @@ bool Reads::is_plain_subclass(PyObject* object, PyObject* other) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
-std::vector<Effect> Reads::finish(WorldGuard& world) {
+std::vector<Effect> Reads::finish(EnvironmentGuard& environment) {
   take_back();
   find_arguments_elsewhere();
-  for (PyObject* tensor : attributed_) world.hold_tensor(tensor);
+  for (PyObject* tensor : attributed_) environment.hold_tensor(tensor);
   for (const DictReads& r : dicts_)
     if (!fresh(r.dict.get()))
-      world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size, r.order);
-  for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
-  for (const ContainerReads& r : containers_) watch(world, r);
-  for (PyObject* o : types_) world.watch_type(o);
-  for (WorldGuard::Answer& answer : answers_) world.watch_answer(std::move(answer));
-  for (const ClassReads& r : classes_) world.watch_class(r.type, entries_of(r.found.get()));
+      environment.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size,
+                                r.order);
+  for (const CellRead& r : cells_) environment.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
+  for (const ContainerReads& r : containers_) watch(environment, r);
+  for (PyObject* o : types_) environment.watch_type(o);
+  for (EnvironmentGuard::Answer& answer : answers_) environment.watch_answer(std::move(answer));
+  for (const ClassReads& r : classes_) environment.watch_class(r.type, entries_of(r.found.get()));
   for (const AttributeRead& r : attributes_)
-    world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
-  for (PyObject* f : functions_) world.watch_code(f);
-  for (PyObject* tensor : asked_) world.add_tensor(tensor);
-  finish_weak(world);
+    environment.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
+  for (PyObject* f : functions_) environment.watch_code(f);
+  for (PyObject* tensor : asked_) environment.add_tensor(tensor);
+  finish_weak(environment);
   std::vector<Effect> out;
   for (Effect& e : effects_) {
     bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();
@@ -521,21 +522,21 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
     out.push_back(std::move(e));
   }
   effects_.clear();
-  finish_states(world, out);
+  finish_states(environment, out);
   return out;
 }
 
-void Reads::watch(WorldGuard& world, const ContainerReads& r) {
+void Reads::watch(EnvironmentGuard& environment, const ContainerReads& r) {
   PyObject* o = r.object.get();
   if (fresh(o)) return;
   std::string name = name_of(o);
   bool list = PyList_Check(o);
-  if (r.length >= 0) world.watch_container(o, r.length, list ? Ref() : r.elements, name, r.place);
+  if (r.length >= 0) environment.watch_container(o, r.length, list ? Ref() : r.elements, name, r.place);
   if (!list) return;
   for (Py_ssize_t i = 0; r.elements && i < PyTuple_GET_SIZE(r.elements.get()); ++i)
-    world.watch_element(o, i, PyTuple_GET_ITEM(r.elements.get(), i), name, r.place);
+    environment.watch_element(o, i, PyTuple_GET_ITEM(r.elements.get(), i), name, r.place);
   for (const auto& [i, value] : r.items)
-    if (!r.elements) world.watch_element(o, i, value.get(), name, r.place);
+    if (!r.elements) environment.watch_element(o, i, value.get(), name, r.place);
 }
 
 Reads::~Reads() {

@@ -1,4 +1,4 @@
-// What interpreted code reads from the world becomes guards, what it writes to it becomes effects.
+// What interpreted code reads from the environment becomes guards, what it writes to it becomes effects.
 //
 // Objects are known by their identity.  Those that the code made itself (fresh) are its own business; all others came
 // from outside.  A read of an outside object is remembered with the value that it gave, unless the code wrote there
@@ -14,14 +14,14 @@
 #include <unordered_set>
 #include <vector>
 
+#include "frontend/argument_copies.h"
 #include "frontend/effect.h"
+#include "frontend/environment.h"
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/interpreter/observer.h"
 #include "frontend/plain_numbers.h"
-#include "frontend/stand_ins.h"
 #include "frontend/tracer.h"
-#include "frontend/world.h"
 
 namespace thunder::frontend {
 
@@ -42,8 +42,8 @@ class Reads final : public interpreter::Observer {
   Reads(const Reads&) = delete;
   Reads& operator=(const Reads&) = delete;
 
-  /// Guards on what was read, into `world`; the writes taken back and given as effects.
-  std::vector<Effect> finish(WorldGuard& world);
+  /// Guards on what was read, into `environment`; the writes taken back and given as effects.
+  std::vector<Effect> finish(EnvironmentGuard& environment);
   /// What messages call an object that the code begins with.
   void name_root(PyObject* object, std::string name);
   bool made_inside(PyObject* object) const override;
@@ -58,7 +58,8 @@ class Reads final : public interpreter::Observer {
   /// The program is a call of this.
   void begin(PyObject* callable) { read_callable(callable); }
   /// The program takes these for arguments; `others`: those that are not copied; `values`: any of their value would do.
-  void take(const StandIns& arguments, const std::vector<PyObject*>& others, const std::vector<PyObject*>& values);
+  void take(const ArgumentCopies& arguments, const std::vector<PyObject*>& others,
+            const std::vector<PyObject*>& values);
   /// The calls that draw random numbers and can be made as a whole.
   const DrawingCalls& drawing_calls() { return frames_.found(); }
   /// Tells of the draws that were not made as a part of such a call, and of arrays that were read; PythonError if they
@@ -138,7 +139,7 @@ class Reads final : public interpreter::Observer {
   void write_attribute_of_tensor(PyObject* proxy, PyObject* name);
   void read_super(PyObject* super, PyObject* name);
   void read_callable(PyObject* callable);
-  void watch(WorldGuard& world, const ContainerReads& r);
+  void watch(EnvironmentGuard& environment, const ContainerReads& r);
   void read_dict_whole(PyObject* dict);
   void read_deep(PyObject* object);
   void name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute);
@@ -191,11 +192,11 @@ class Reads final : public interpreter::Observer {
   static void put_back(State& state);
   void keep_not(std::string why);
   void keep_not(std::string why, const interpreter::Place& place);
-  void finish_weak(WorldGuard& world);
+  void finish_weak(EnvironmentGuard& environment);
   bool allow_setting(PyObject* callable) const;
   /// Whether a setting of PyTorch's is, or was, changed.
   bool sets() const;
-  void finish_states(WorldGuard& world, std::vector<Effect>& out);
+  void finish_states(EnvironmentGuard& environment, std::vector<Effect>& out);
   void refuse_written_memory(const State& state);
 
   bool tell(const std::string& message) const;
@@ -245,11 +246,11 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> attributed_;                // captured tensors whose attributes matter
   std::unordered_set<PyObject*> asked_;                     // and those that the code asked for something
   std::unordered_map<PyObject*, std::vector<Ref>> orders_;  // the keys of dicts before any was deleted
-  std::vector<WorldGuard::Answer> answers_;
+  std::vector<EnvironmentGuard::Answer> answers_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
   std::unordered_set<PyObject*> instance_dicts_;
   std::vector<PyObject*> constructing_;  // classes that are being called
-  const StandIns* arguments_ = nullptr;
+  const ArgumentCopies* arguments_ = nullptr;
   ClassUses uses_;
   Identities themselves_;
   std::unordered_set<PyObject*> iterators_;  // that came from outside

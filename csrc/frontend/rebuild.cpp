@@ -28,7 +28,8 @@ struct Template {
 class Rebuilder {
  public:
   /// Of an argument.  `number`: what symbolic numbers become, as flatten() finds them; null: they stay.
-  Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number, StandIns& copies)
+  Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
+            ArgumentCopies& copies)
       : leaf_(leaf), number_(number), copies_(&copies) {}
   Rebuilder(const std::function<Ref(PyObject*)>& leaf, const Template& t) : leaf_(leaf), template_(&t) {}
 
@@ -37,7 +38,7 @@ class Rebuilder {
 
   Ref operator()(PyObject* o) {
     interpreter::check_stack();
-    if (is_leaf(o)) return copies_ ? tensor(o) : leaf_(o);
+    if (is_traced_value(o)) return copies_ ? tensor(o) : leaf_(o);
     if (number_ && is_symbolic_number(o)) return (*number_)(o);
     if (copies_) {
       if (PyObject* copy = copies_->copy_of(o)) return Ref::borrow(copy);
@@ -255,7 +256,7 @@ class Rebuilder {
 
   const std::function<Ref(PyObject*)>& leaf_;
   const std::function<Ref(PyObject*)>* number_ = nullptr;
-  StandIns* copies_ = nullptr;
+  ArgumentCopies* copies_ = nullptr;
   const Template* template_ = nullptr;
   std::unordered_map<PyObject*, Ref> made_;
 };
@@ -263,7 +264,7 @@ class Rebuilder {
 }  // namespace
 
 Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
-            StandIns& copies) {
+            ArgumentCopies& copies) {
   return Rebuilder(leaf, number, copies)(o);
 }
 
@@ -272,7 +273,7 @@ Ref OutputSpec::build(PyObject* const* leaves, const std::vector<PyObject*>& arg
   const std::function<Ref(PyObject*)> leaf = [&](PyObject* o) { return Ref::borrow(leaves[index_.at(o)]); };
   const Template t{objects_, kept_};
   Rebuilder rebuilder(leaf, t);
-  for (const auto& [copy, i] : stand_ins_) rebuilder.set(copy, arguments[i]);
+  for (const auto& [copy, i] : argument_copies_) rebuilder.set(copy, arguments[i]);
   Ref built = rebuilder(template_.get());
   for (PyObject* proxy : attributed_) {
     Ref tensor = leaf(proxy);

@@ -37,9 +37,9 @@ void Reads::keep_not(std::string why, const interpreter::Place& place) {
 }
 void Reads::keep_not(std::string why) { keep_not(std::move(why), interpreter::current_place()); }
 
-void Reads::finish_weak(WorldGuard& world) {
+void Reads::finish_weak(EnvironmentGuard& environment) {
   for (const Weak& w : weak_)
-    if (!world.watch_weak(w.reference.get())) keep_not(kUsesWeak, w.place);
+    if (!environment.watch_weak(w.reference.get())) keep_not(kUsesWeak, w.place);
 }
 
 bool Reads::shows_fresh_memory(PyObject* object) const {
@@ -174,10 +174,11 @@ void Reads::put_back(State& s) {
   }
 }
 
-void Reads::finish_states(WorldGuard& world, std::vector<Effect>& out) {
+void Reads::finish_states(EnvironmentGuard& environment, std::vector<Effect>& out) {
   for (State& s : states_) {
     if (!s.after) {
-      if (s.of.kind != StateOf::Setting || !is_in_key(s.of.owner.get())) world.watch_state(s.of, s.before, s.place);
+      if (s.of.kind != StateOf::Setting || !is_in_key(s.of.owner.get()))
+        environment.watch_state(s.of, s.before, s.place);
       continue;
     }
     refuse_written_memory(s);

@@ -87,7 +87,7 @@ void flatten_entries(PyObject* dict, Flattened& out) {
   put(out.key, '{', PyDict_GET_SIZE(dict));
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; out.key.size() <= out.limit && PyDict_Next(dict, &pos, &key, &value);) {
-    if (is_plain_object(key) || is_leaf(key)) {
+    if (is_plain_object(key) || is_traced_value(key)) {
       flatten_identity(key, out);
     } else {
       Literally keys(out);
@@ -249,7 +249,7 @@ void flatten_leaf(PyObject* o, Flattened& out) {
 
 void flatten(PyObject* o, Flattened& out) {
   interpreter::check_stack();
-  if (is_leaf(o)) return flatten_leaf(o, out);
+  if (is_traced_value(o)) return flatten_leaf(o, out);
   if (o == Py_None) return out.key.push_back('N');
   if (out.symbolic && is_symbolic_number(o)) return flatten_symbolic(o, out);
   if (PyBool_Check(o)) return out.key.push_back(o == Py_True ? 't' : 'f');

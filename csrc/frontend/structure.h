@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "frontend/argument_copies.h"
 #include "frontend/python.h"
-#include "frontend/stand_ins.h"
 
 namespace thunder::frontend {
 
@@ -49,7 +49,7 @@ void flatten(PyObject* object, Flattened& out);
 /// `number`: so do numbers that flatten() found symbolic, if it is given.
 /// Those that `copies` are for are told to it; what it has is not made again.
 Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
-            StandIns& copies);
+            ArgumentCopies& copies);
 
 /// Where an object of a result comes from.
 enum class Origin { Unknown, Inside, Outside };
@@ -60,7 +60,7 @@ class OutputSpec {
   /// Takes the structure of `result`; each of its tensors and numbers is appended to `leaves` (borrowed) once.
   /// `origin`: an object that was there before the call is itself in the result, one made inside is made in every call.
   OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<Origin(PyObject*)>& origin,
-             const StandIns& copies);
+             const ArgumentCopies& copies);
   /// The result with these (borrowed) in their places; `arguments`: Flattened::containers of the call.  Containers, and
   /// objects that were made inside or hold leaves in their attributes (a cache of keys and values), are made anew; other
   /// objects are those that the tracing run returned.
@@ -75,11 +75,12 @@ class OutputSpec {
   Ref template_;  // the result that the tracing run returned, proxies at its leaves
   bool single_ = false, dtensor_ = false;
   std::string once_;
-  std::unordered_map<PyObject*, size_t> index_;          // of the template's leaves
-  std::unordered_set<PyObject*> objects_;                // of the template, that are made anew
-  std::unordered_set<PyObject*> kept_;                   // objects of the template that are not made anew
-  std::vector<PyObject*> attributed_;                    // leaves of the template that have attributes
-  std::vector<std::pair<PyObject*, size_t>> stand_ins_;  // in the template, and which of the arguments they stand for
+  std::unordered_map<PyObject*, size_t> index_;  // of the template's leaves
+  std::unordered_set<PyObject*> objects_;        // of the template, that are made anew
+  std::unordered_set<PyObject*> kept_;           // objects of the template that are not made anew
+  std::vector<PyObject*> attributed_;            // leaves of the template that have attributes
+  std::vector<std::pair<PyObject*, size_t>>
+      argument_copies_;  // in the template, and which of the arguments they stand for
 };
 
 }  // namespace thunder::frontend

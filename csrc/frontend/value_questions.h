@@ -34,7 +34,7 @@ class ValueQuestions {
 
   /// The tensor's value in this call, on which the program then depends: later calls run it only for the same one.
   Ref read(PyObject* tensor, const std::string& what);
-  /// A number of the world that changes, an int of 2 at least or a float: each call reads it from its place.
+  /// A number of the environment that changes, an int of 2 at least or a float: each call reads it from its place.
   Ref read_counter(PyObject* container, PyObject* key, PyObject* now);
   /// An argument in this call, whose values reads computed.
   using Now = std::function<Ref(const Arg&)>;

@@ -25,7 +25,11 @@ Expr reshaped(Builder& b, const Expr& x, const Dims& shape) {
 }
 
 std::optional<Arg> neutral(const Call& reduction) {
-  return ops::neutral_element(reduction.op->combine, reduction.arguments().value("a").dtype());
+  const Combine combine = reduction.op->combine;
+  const DType t = reduction.arguments().value("a").dtype();
+  // The results of the parts are bools, which the second step reduces: the operand has to be of bools, too.
+  if ((combine == Combine::Or || combine == Combine::And) && !is_bool(t)) return std::nullopt;
+  return ops::neutral_element(combine, t);
 }
 
 // Whether a part ends where some dimension does: no index within it is divided then.

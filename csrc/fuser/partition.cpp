@@ -78,8 +78,7 @@ class Partitioner {
     visit_values(trace_.output, [&](Value v) { demand(v); });
     // A kernel reads no memory where there is no tensor; an operator that reads zeros needs them in memory.
     for (Item& item : items_)
-      if (item.kind == Kind::Pointwise && item.call->op->has(kMayLackOperand) &&
-          demanded_[item.call->output.value()])
+      if (item.kind == Kind::Pointwise && item.call->op->has(kMayLackOperand) && demanded_[item.call->output.value()])
         item.kind = Kind::Barrier;
     is_root_ = fuser::find_roots(items_, maker_, demanded_);
   }

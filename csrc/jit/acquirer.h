@@ -60,7 +60,7 @@ using Again =
 
 /// What a good attempt gives.
 struct AcquiredProgram {
-  std::shared_ptr<CacheEntry> entry;  ///< has what the attempt found: symbols, the world, effects, the output
+  std::shared_ptr<CacheEntry> entry;  ///< has what the attempt found: symbols, the environment, effects, the output
   const CallKey& key;                 ///< that of the call's which the entry is for
   std::unique_ptr<frontend::Tracer> tracer;
   frontend::Acquired acquired;
@@ -119,9 +119,9 @@ class Acquirer {
   std::optional<Again> acquire_once(AcquiredProgram& out);
   std::variant<frontend::Acquired, Again> trace(frontend::Tracer& tracer);
   std::variant<frontend::Ref, Again> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
-  Proxies proxies_of(frontend::Tracer& tracer, frontend::StandIns& copies) const;
+  Proxies proxies_of(frontend::Tracer& tracer, frontend::ArgumentCopies& copies) const;
   frontend::Acquired finish(frontend::Reads& reads, frontend::Tracer& tracer, frontend::Ref result,
-                            frontend::StandIns& copies);
+                            frontend::ArgumentCopies& copies);
   void check_leaves(const frontend::Acquired& acquired) const;
   std::string refusal() const;
   template <class F>

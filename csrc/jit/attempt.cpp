@@ -103,7 +103,7 @@ std::optional<Again> Acquirer::acquire_once(AcquiredProgram& out) {
 }
 
 // The arguments with proxies, and copies of containers, in their places.
-Acquirer::Proxies Acquirer::proxies_of(Tracer& tracer, frontend::StandIns& copies) const {
+Acquirer::Proxies Acquirer::proxies_of(Tracer& tracer, frontend::ArgumentCopies& copies) const {
   const CacheEntry& e = *way_.entry;
   const CallKey& key = *way_.key;
   const CallArguments& args = key.args;
@@ -165,7 +165,8 @@ std::variant<Ref, Again> Acquirer::run(frontend::Reads& reads, Tracer& tracer, c
 }
 
 // What the program returns and leaves outside, as its outputs.
-frontend::Acquired Acquirer::finish(frontend::Reads& reads, Tracer& tracer, Ref result, frontend::StandIns& copies) {
+frontend::Acquired Acquirer::finish(frontend::Reads& reads, Tracer& tracer, Ref result,
+                                    frontend::ArgumentCopies& copies) {
   CacheEntry& e = *way_.entry;
   for (frontend::Effect& effect : copies.effects()) {
     if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
@@ -228,10 +229,10 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   THUNDER_CHECK(keeping_.once.empty(), NotImplemented, "jit", "the program has to be acquired again, and ",
                 keeping_.once);
   raised_ = false;
-  e.world = frontend::WorldGuard();
+  e.environment = frontend::EnvironmentGuard();
   if (!interprets) {
-    if (function_.is_module()) e.world.watch_module(function_.module.get());
-    else e.world.watch_function(function_.fn.get());
+    if (function_.is_module()) e.environment.watch_module(function_.module.get());
+    else e.environment.watch_function(function_.fn.get());
   }
   frontend::Reads reads(tracer, function_.edges);
   if (interprets) tracer.set_observer(&reads);
@@ -240,7 +241,7 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols)
     e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.inputs().add_size(hint, may_be_one); });
-  frontend::StandIns copies(key.flat.containers, learned_.uses());
+  frontend::ArgumentCopies copies(key.flat.containers, learned_.uses());
   const Proxies proxies = or_refuse(tracer, true, [&] { return proxies_of(tracer, copies); });
   if (interprets) reads.begin(function_.fn.get());
   copies.seal();
@@ -252,7 +253,7 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
       ++draws_apart_ <= kMostDrawsApart)
     return again::DrawsApart{};
   reads.tell_draws();
-  e.effects = reads.finish(e.world);
+  e.effects = reads.finish(e.environment);
   keeping_.not_kept = reads.not_kept();
   learned_.find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.

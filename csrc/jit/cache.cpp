@@ -44,7 +44,7 @@ std::shared_ptr<CacheEntry> Cache::find_entry(const CallKey& key, std::string* w
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
     if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
     if (!e->guards_hold(key.flat, why)) {
-      if (why) learned_.find_counter(e->world);
+      if (why) learned_.find_counter(e->environment);
       continue;
     }
     if (e->asks()) return find_by_values(key, it, why);
@@ -78,7 +78,7 @@ std::shared_ptr<CacheEntry> Cache::find_by_values(const CallKey& key, Entries::i
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
     if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
     if (!e->guards_hold(key.flat, why)) {
-      if (why) learned_.find_counter(e->world);
+      if (why) learned_.find_counter(e->environment);
       continue;
     }
     if (e->asks() && !e->values_hold(key, why)) continue;
@@ -97,9 +97,9 @@ std::vector<std::shared_ptr<CacheEntry>> Cache::alike(const CallKey& whole) {
       continue;
     }
     ++it;
-    // One that runs the function itself has no numbers, and what it was found in another world says nothing of this one.
+    // One that runs the function itself has no numbers, and what it was found in another environment says nothing of this one.
     if (!e->eager.empty() || !(e->kind->fingerprint == whole.fingerprint) || e->kind->key != whole.flat.key) continue;
-    if (e->world.check(nullptr)) out.push_back(std::move(e));
+    if (e->environment.check(nullptr)) out.push_back(std::move(e));
   }
   return out;
 }

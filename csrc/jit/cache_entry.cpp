@@ -2,7 +2,7 @@
 
 namespace thunder {
 
-// Later calls with the same key, in the same world, need not find that out again.
+// Later calls with the same key, in the same environment, need not find that out again.
 void CacheEntry::be_eager(const CallKey& of, const NeedsEager& reason) {
   eager = reason.why;
   eager_warns = reason.warns;
@@ -10,7 +10,7 @@ void CacheEntry::be_eager(const CallKey& of, const NeedsEager& reason) {
   effects.clear();
   be_for(of);
   eager_for_tensor = static_cast<bool>(reason.tensor);
-  if (eager_for_tensor) world.add_tensor(reason.tensor.get());
+  if (eager_for_tensor) environment.add_tensor(reason.tensor.get());
 }
 
 }  // namespace thunder

@@ -1,6 +1,6 @@
 // What a call finds in the cache.
 //
-// A CacheEntry owns what one compilation made: the guards on the world, on values and on numbers, the programs, where their
+// A CacheEntry owns what one compilation made: the guards on the environment, on values and on numbers, the programs, where their
 // inputs come from, and the effects on Python objects.
 #pragma once
 
@@ -34,7 +34,7 @@ struct CacheEntry {
   Fingerprint fingerprint;
   std::string key;
   std::vector<frontend::Ref> objects;  // that the key names by identity: their addresses stay theirs
-  frontend::WorldGuard world;
+  frontend::EnvironmentGuard environment;
   CapturedTensors state;  // as they were when `captured` was last found equal
   frontend::CacheLines lines;
   Fingerprint captured;  // of the arguments and the captured tensors together, if there are any
@@ -85,9 +85,9 @@ struct CacheEntry {
   // Threads that communicate wait for each other within a run.
   bool takes_turns() const { return !effects.empty() && !communicates; }
 
-  // An entry for one call keeps nothing of the world alive: a weak reference to it may be all that others hold.
+  // An entry for one call keeps nothing of the environment alive: a weak reference to it may be all that others hold.
   void let_go() {
-    world = frontend::WorldGuard();
+    environment = frontend::EnvironmentGuard();
     effects.clear();
     output.reset();
     objects.clear();
@@ -149,7 +149,7 @@ struct CacheEntry {
       if (n.integer) return integer(n, key);
       return n.expr->evaluate(values(key));
     }
-    PyObject* tensor = s.kind == InputSource::Captured ? world.tensors()[s.index] : key.flat.tensors[s.index];
+    PyObject* tensor = s.kind == InputSource::Captured ? environment.tensors()[s.index] : key.flat.tensors[s.index];
     return s.whole_storage ? program_input(tensor, true) : c10::IValue(torch_py::tensor(tensor));
   }
 
@@ -165,9 +165,9 @@ struct CacheEntry {
     bool repeated = false;
     for (PyObject* t : flat.tensors)
       if (!symbols || !f.add_kind(torch_py::tensor(t), &repeated)) f.add(torch_py::tensor(t));
-    for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
+    for (PyObject* t : environment.tensors()) f.add(torch_py::tensor(t));
     if (!by_place) return f;
-    for (const auto* list : {&flat.tensors, &world.tensors()})
+    for (const auto* list : {&flat.tensors, &environment.tensors()})
       for (PyObject* t : *list) {
         auto [offset, count] = frontend::hooks().place_in_storage(t);
         f.add_number(static_cast<uint64_t>(offset));
@@ -181,9 +181,9 @@ struct CacheEntry {
                        [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
   }
   void remember() {
-    state = CapturedTensors(world.tensors());
+    state = CapturedTensors(environment.tensors());
     lines.clear();
-    world.add_lines(lines);
+    environment.add_lines(lines);
     state.add_lines([&](const void* p, size_t bytes) { lines.add(p, bytes); });
     lines.seal();
   }
@@ -199,13 +199,13 @@ struct CacheEntry {
   void be_eager(const CallKey& of, const NeedsEager& reason);
 
   /// Within a dual level.  What autograd does not know has none.
-  bool may_have_tangents(const CallKey& of) const { return of.knows_autograd || !world.tensors().empty(); }
+  bool may_have_tangents(const CallKey& of) const { return of.knows_autograd || !environment.tensors().empty(); }
   bool any_other_kind() const {
-    return std::any_of(world.tensors().begin(), world.tensors().end(), is_other_kind_of_tensor);
+    return std::any_of(environment.tensors().begin(), environment.tensors().end(), is_other_kind_of_tensor);
   }
 
   PyObject* tensor_of(const Source& s, const frontend::Flattened& flat) const {
-    return s.kind == frontend::InputSource::Captured ? world.tensors()[s.index] : flat.tensors[s.index];
+    return s.kind == frontend::InputSource::Captured ? environment.tensors()[s.index] : flat.tensors[s.index];
   }
   bool leaves_hold(const frontend::Flattened& flat) const {
     return std::all_of(sources.begin(), sources.end(),
@@ -228,7 +228,7 @@ struct CacheEntry {
       if (why) *why = "scales of float8 tensors follow from what backwards have recorded meanwhile";
       return false;
     }
-    if (!world.check(why)) return false;
+    if (!environment.check(why)) return false;
     if (entry && !std::all_of(entry->placements.begin(), entry->placements.end(),
                               [](const auto& p) { return !p || p->plan || p->holds(); })) {
       if (why) *why = "a DTensor that the function captured has other memory";
@@ -240,8 +240,8 @@ struct CacheEntry {
     }
     // Other tensors that the function asked about may be what they like: eager is right for all.
     if (!eager.empty()) return !eager_for_tensor || any_other_kind();
-    if (world.tensors().empty() && !by_place) return true;
-    if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return fixed_hold(flat, why);
+    if (environment.tensors().empty() && !by_place) return true;
+    if (!by_place && state.unchanged(environment.tensors()) && !shares_memory(flat)) return fixed_hold(flat, why);
     if (!any_other_kind() && fingerprint_all(flat) == captured) {
       remember();
       return fixed_hold(flat, why);

@@ -58,7 +58,7 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
       // Owned: a recursive call or another thread may clear the cache.
       if (std::shared_ptr<CacheEntry> e = hit(key)) return run(*e, key, arguments, nullptr);
     }
-    // What a program reads of the world, and writes there in the end, no other thread's call changes in between.
+    // What a program reads of the environment, and writes there in the end, no other thread's call changes in between.
     Turns::Turn turn(turns_);
     if (cache_.writes() || turn.waited()) {
       if (std::shared_ptr<CacheEntry> e = hit(key)) {

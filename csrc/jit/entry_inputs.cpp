@@ -29,10 +29,10 @@ InputOfEntry source_of(CacheEntry& e, const InputSource& s) {
   }
   e.by_place = e.by_place || s.whole_storage;
   if (s.kind == InputSource::Argument) return {s.kind, s.argument, s.whole_storage};
-  const std::vector<PyObject*>& known = e.world.tensors();
+  const std::vector<PyObject*>& known = e.environment.tensors();
   const auto it = std::find(known.begin(), known.end(), s.tensor.get());
   const size_t index = static_cast<size_t>(it - known.begin());
-  if (it == known.end()) e.world.add_tensor(s.tensor.get());
+  if (it == known.end()) e.environment.add_tensor(s.tensor.get());
   return {InputSource::Captured, index, s.whole_storage};
 }
 
@@ -178,7 +178,7 @@ void add_inputs(CacheEntry& e, const CallKey& key, const frontend::Acquired& acq
     now.resize(std::max(now.size(), at.result + 1));
     now[at.result] = from_python(s.tensor.get());
   }
-  for (const frontend::Ref& t : acquired.arguments_outside) e.world.add_tensor(t.get());
+  for (const frontend::Ref& t : acquired.arguments_outside) e.environment.add_tensor(t.get());
   e.by_place = e.by_place || !acquired.arguments_outside.empty();
 }
 

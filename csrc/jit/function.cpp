@@ -75,7 +75,7 @@ std::shared_ptr<const CompileRecord> JitFunction::compile_only(PyObject* const* 
 std::vector<std::string> JitFunction::guards() const {
   const CacheEntry* last = cache_.last();
   if (!last) return {};
-  std::vector<std::string> out = last->world.lines();
+  std::vector<std::string> out = last->environment.lines();
   for (std::string& line : last->checks.text()) out.push_back(std::move(line));
   return out;
 }

@@ -51,7 +51,7 @@ class JitFunction {
   const std::string& last_miss() const { return cache_.last_miss(); }
   /// Of the last compilation.
   const Inspection& inspection() const { return inspection_; }
-  /// What the last compiled program assumes of the world besides its arguments, a line each.
+  /// What the last compiled program assumes of the environment besides its arguments, a line each.
   std::vector<std::string> guards() const;
   int traverse(visitproc visit, void* arg);
 

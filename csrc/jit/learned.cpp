@@ -57,9 +57,9 @@ void Learned::find_counters(const std::vector<frontend::Effect>& effects) {
 }
 
 // A number that took its third value goes on to change.
-void Learned::find_counter(const frontend::WorldGuard& world) {
+void Learned::find_counter(const frontend::EnvironmentGuard& environment) {
   constexpr int kFew = 2;
-  const frontend::NumberPlace& place = world.changed_number();
+  const frontend::NumberPlace& place = environment.changed_number();
   if (!place) return;
   const std::optional<std::string> name = frontend::name_of_key(place.key.get());
   if (!name) return;

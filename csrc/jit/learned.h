@@ -1,7 +1,7 @@
 // What acquisitions and calls have shown of a function.
 //
 // A Learned owns what the function looks at in its objects (attributes, identities), from which keys are made, and which
-// numbers of tensors and of the world change from call to call, which are inputs of later programs.
+// numbers of tensors and of the environment change from call to call, which are inputs of later programs.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/environment.h"
 #include "frontend/reads.h"
 #include "frontend/structure.h"
-#include "frontend/world.h"
 
 namespace thunder {
 
@@ -39,8 +39,8 @@ class Learned {
   const frontend::Reads::Counters& counters() const { return counters_; }
   /// Finds places that hold numbers before and after: self.step += 1.
   void find_counters(const std::vector<frontend::Effect>& effects);
-  /// Others may change a number between the calls: `world` does not hold because of one, if it names one.
-  void find_counter(const frontend::WorldGuard& world);
+  /// Others may change a number between the calls: `environment` does not hold because of one, if it names one.
+  void find_counter(const frontend::EnvironmentGuard& environment);
 
   /// Forgets the numbers.
   void clear_numbers();

@@ -10,7 +10,7 @@ namespace thunder {
 /// Thrown where a program would be another function than the user's.
 struct NeedsEager {
   std::string why;
-  frontend::Ref tensor;       ///< of the world, that no program takes; or null
+  frontend::Ref tensor;       ///< of the environment, that no program takes; or null
   bool warns = false;         ///< the user is told
   bool of_arguments = false;  ///< found before the function ran
 };

@@ -25,10 +25,10 @@ void Refusals::end_row(const CallKey& key) {
 
 void Refusals::check(const CallKey& key) {
   auto refuse = [](const CacheEntry& e) { throw NeedsEager{e.eager, {}, e.eager_warns}; };
-  if (last_ && last_->world.check(nullptr)) refuse(*last_);
+  if (last_ && last_->environment.check(nullptr)) refuse(*last_);
   if (kinds_.empty()) return;
   const auto like = kinds_.find(cache_.kind_of(key));
-  if (like == kinds_.end() || like->second.last->world.check(nullptr)) return;
+  if (like == kinds_.end() || like->second.last->environment.check(nullptr)) return;
   if (!like->second.patience.may_compile()) refuse(*like->second.last);
 }
 

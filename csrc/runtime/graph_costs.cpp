@@ -35,16 +35,19 @@ int64_t EntryGraphs::most_bytes() const {
   return settings_->most_bytes(index_, kept);
 }
 
-bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most) {
+bool EntryGraphs::too_large(Direction& direction, GraphRow::Direction& row, int64_t bytes, int64_t most) {
   if (bytes <= most) return false;
-  give_up(road, row, cat("it would keep ", megabytes(bytes), ", and may keep ", megabytes(std::max<int64_t>(0, most))));
+  give_up(direction, row,
+          cat("it would keep ", megabytes(bytes), ", and may keep ", megabytes(std::max<int64_t>(0, most))));
   return true;
 }
 
 EntryGraphs::Copied EntryGraphs::copied(const Entry& entry, const GraphRow& row, const ForwardGraph& graph) {
   Copied out;
   const std::vector<int64_t>&outputs = row.forward.given, &gradients = row.backward.given;
-  const auto lent = [&](const GraphRow::Road& road, size_t i) { return graph.lends && road.handed.drops(i); };
+  const auto lent = [&](const GraphRow::Direction& direction, size_t i) {
+    return graph.lends && direction.handed.drops(i);
+  };
   for (size_t i = 0; i < outputs.size(); ++i) out.outputs += lent(row.forward, i) ? 0 : outputs[i];
   for (size_t i = 0; i < gradients.size(); ++i) out.gradients += lent(row.backward, i) ? 0 : gradients[i];
   // As large as the outputs.
@@ -57,12 +60,12 @@ EntryGraphs::Copied EntryGraphs::copied(const Entry& entry, const GraphRow& row,
 }
 
 // Arguments, and what is given to the caller.
-bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
-                                  const Copied& copies) {
+bool EntryGraphs::copies_too_much(Direction& direction, GraphRow& row, const Values& inputs,
+                                  const std::vector<Place>& places, const Copied& copies) {
   if (!settings_->automatic) return false;
   row.backward.times.settle();
-  const bool forward = &road == &forward_;
-  GraphRow::Road& of_row = forward ? row.forward : row.backward;
+  const bool forward = &direction == &forward_;
+  GraphRow::Direction& of_row = forward ? row.forward : row.backward;
   int64_t copied = forward ? copies.outputs : copies.gradients;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const at::Tensor* t = places[i] == Place::Buffer ? defined_tensor(inputs[i]) : nullptr) copied += bytes_of(*t);
@@ -77,7 +80,7 @@ bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& input
     too_long = takes_too_long(copied, kPauses * (trains_ ? issued + backward : issued));
   }
   if (!too_long) return false;
-  give_up(road, of_row,
+  give_up(direction, of_row,
           cat("copies of ", megabytes(gradients ? copies.gradients : copied), gradients ? " of gradients" : "",
               " would take the device longer than a graph saves"));
   return true;

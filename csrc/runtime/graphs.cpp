@@ -37,7 +37,7 @@ constexpr Limits kAskedFor{4, 2, 64, 1, 1, 0};
 constexpr Limits kAutomatic{2, 1, 32, 16, 2, 8};
 const Limits& limits(const GraphSettings& s) { return s.automatic ? kAutomatic : kAskedFor; }
 
-constexpr int kStrikes = 8;                // recordings thrown away with hardly a replay, after which there are no more
+constexpr int kUnusedRecordings = 8;       // recordings thrown away with hardly a replay, after which there are no more
 constexpr int kMoves = 2;                  // of those, after which large arguments are copied
 constexpr size_t kRows = 64;               // of sizes, that are remembered
 constexpr size_t kPostponed = 32;          // calls that could not be recorded, after which no more are tried
@@ -106,11 +106,11 @@ EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& e
     : settings_(std::move(settings)), by_address_(std::move(by_address)), written_(by_address_.size(), 0) {
   Device device;
   const DeviceType type = settings_->device == c10::DeviceType::CUDA ? DeviceType::cuda : DeviceType::cpu;
-  auto check = [&](Road& road, const Trace& trace) {
+  auto check = [&](Direction& direction, const Trace& trace) {
     // Where there is nothing to record there is nothing to tell.
-    if (!computes(trace)) road.off = true;
-    else if (std::string why = why_not_recorded(trace, type, device); !why.empty()) give_up(road, why);
-    if (!road.off) road.live = most_live_bytes(trace);
+    if (!computes(trace)) direction.off = true;
+    else if (std::string why = why_not_recorded(trace, type, device); !why.empty()) give_up(direction, why);
+    if (!direction.off) direction.live = most_live_bytes(trace);
   };
   check(forward_, compiled.forward);
   index_ = std::max<int>(0, device.index);
@@ -131,41 +131,42 @@ EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& e
 
 // ---- what is recorded -----------------------------------------------------------------------------------------------
 
-void EntryGraphs::give_up(Road& road, const std::string& why) {
-  road.off = true;
+void EntryGraphs::give_up(Direction& direction, const std::string& why) {
+  direction.off = true;
   if (settings_->automatic) {
-    ++settings_->why[cat(road.what, ": ", why)];
+    ++settings_->why[cat(direction.what, ": ", why)];
     return;
   }
-  const std::string program = cat("the ", road.what, " of '", settings_->function, "'");
+  const std::string program = cat("the ", direction.what, " of '", settings_->function, "'");
   warn_once(cat("graphs: ", program, why), cat("[CUDAGraphTransform] ", program, " runs without a CUDA graph: ", why));
 }
 
 // For this row of sizes, or for all where there is but one.
-void EntryGraphs::give_up(Road& road, GraphRow::Road& row, const std::string& why) {
-  if (numbers_.empty() || !settings_->automatic) return give_up(road, why);
+void EntryGraphs::give_up(Direction& direction, GraphRow::Direction& row, const std::string& why) {
+  if (numbers_.empty() || !settings_->automatic) return give_up(direction, why);
   row.off = true;
-  ++settings_->why[cat(road.what, ": ", why)];
+  ++settings_->why[cat(direction.what, ": ", why)];
 }
 
-void EntryGraphs::discard(Road& road, const GraphRecording& recording) {
+void EntryGraphs::discard(Direction& direction, const GraphRecording& recording) {
   const bool used = recording.count > limits(*settings_).replays;
-  road.strikes = used ? 0 : road.strikes + 1;
+  direction.unused_recordings = used ? 0 : direction.unused_recordings + 1;
   if (!used && recording.reads_learned()) copies_ = copies_ || ++moves_ >= kMoves;
-  if (road.strikes >= kStrikes) give_up(road, "what it reads in place lies elsewhere at almost every call");
+  if (direction.unused_recordings >= kUnusedRecordings)
+    give_up(direction, "what it reads in place lies elsewhere at almost every call");
 }
 
-bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
+bool EntryGraphs::wanted(Direction& direction, GraphRow::Direction& row) {
   if (!settings_->automatic) return true;
   const RunTimes::Verdict verdict = row.times.verdict();
   // Several rows of sizes would be several recordings, and one recording takes longer than the pauses of many runs.
   const bool pays = verdict == RunTimes::Verdict::Pays || (verdict == RunTimes::Verdict::Helps && numbers_.empty());
-  if (!pays && verdict != RunTimes::Verdict::Open) give_up(road, row, row.times.why());
+  if (!pays && verdict != RunTimes::Verdict::Open) give_up(direction, row, row.times.why());
   return pays;
 }
 
-bool EntryGraphs::nobody_else_calls(const Road& road) {
-  const std::string why = cat(road.what, ": several threads call compiled functions");
+bool EntryGraphs::nobody_else_calls(const Direction& direction) {
+  const std::string why = cat(direction.what, ": several threads call compiled functions");
   const bool alone = !several_threads_call();
   if (alone) settings_->why.erase(why);
   else settings_->why[why] = 1;
@@ -271,13 +272,13 @@ void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results, si
   if (!run.timer) return;
   Gil gil;
   run.timer->stop();
-  GraphRow::Road& road = run.row->forward;
-  road.given = bytes_beside(results, run.given);
-  road.results = sum_of(road.given);
-  road.given.resize(std::min(outputs, results.size()));
+  GraphRow::Direction& direction = run.row->forward;
+  direction.given = bytes_beside(results, run.given);
+  direction.results = sum_of(direction.given);
+  direction.given.resize(std::min(outputs, results.size()));
   std::vector<char> large;
-  for (int64_t bytes : road.given) large.push_back(bytes >= kLarge);
-  road.handed.give(results, large);
+  for (int64_t bytes : direction.given) large.push_back(bytes >= kLarge);
+  direction.handed.give(results, large);
 }
 
 std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Values& inputs, void* stream) {
@@ -484,12 +485,12 @@ void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
   if (!somebody_watches(false) && !(settings_->stream(index_) && settings_->somebody_records())) backward_.warm = true;
   if (!run.timer) return;
   run.timer->stop();
-  GraphRow::Road& road = run.row->backward;
-  road.given = bytes_beside(results, run.given);
-  road.results = sum_of(road.given);
+  GraphRow::Direction& direction = run.row->backward;
+  direction.given = bytes_beside(results, run.given);
+  direction.results = sum_of(direction.given);
   std::vector<char> own;
-  for (int64_t bytes : road.given) own.push_back(bytes > 0);
-  road.handed.give(results, own);
+  for (int64_t bytes : direction.given) own.push_back(bytes > 0);
+  direction.handed.give(results, own);
 }
 
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph& graph, const Values& inputs,

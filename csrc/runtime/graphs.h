@@ -124,14 +124,14 @@ class GraphLease {
 struct GraphRow {
   explicit GraphRow(std::vector<c10::IValue> n) : numbers(std::move(n)) {}
   std::vector<c10::IValue> numbers;
-  struct Road {
+  struct Direction {
     RunTimes times;
     int64_t results = 0;         ///< bytes
     std::vector<int64_t> given;  ///< per result that is the caller's: its bytes, 0 for what was given to the program
     Handed handed;
     bool off = false;
   };
-  Road forward, backward;
+  Direction forward, backward;
   std::vector<std::shared_ptr<ForwardGraph>> graphs;
   size_t postponed = 0;
   std::deque<uint64_t> uses;  ///< the last calls with these numbers, by their index
@@ -180,11 +180,11 @@ class EntryGraphs {
   using Values = std::vector<c10::IValue>;
   using Place = GraphRecording::Place;
   // A program's state.
-  struct Road {
+  struct Direction {
     const char* what;
     std::atomic<bool> off{false}, warm{false};
-    int strikes = 0;   // recordings in a row that were hardly used
-    int64_t live = 0;  // most_live_bytes() of its trace
+    int unused_recordings = 0;  // recordings in a row that were hardly used
+    int64_t live = 0;           // most_live_bytes() of its trace
   };
   // Where a tensor among the arguments lay in the last calls that were no replays.
   struct Argument {
@@ -192,18 +192,18 @@ class EntryGraphs {
     size_t same = 0;
   };
 
-  void give_up(Road& road, const std::string& why);
-  void give_up(Road& road, GraphRow::Road& row, const std::string& why);
-  void discard(Road& road, const GraphRecording& recording);
-  bool wanted(Road& road, GraphRow::Road& row);
-  bool nobody_else_calls(const Road& road);
-  bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
+  void give_up(Direction& direction, const std::string& why);
+  void give_up(Direction& direction, GraphRow::Direction& row, const std::string& why);
+  void discard(Direction& direction, const GraphRecording& recording);
+  bool wanted(Direction& direction, GraphRow::Direction& row);
+  bool nobody_else_calls(const Direction& direction);
+  bool too_large(Direction& direction, GraphRow::Direction& row, int64_t bytes, int64_t most);
   // Bytes that a replay copies besides arguments.
   struct Copied {
     int64_t outputs = 0, cotangents = 0, gradients = 0;
   };
   static Copied copied(const Entry& entry, const GraphRow& row, const ForwardGraph& graph);
-  bool copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
+  bool copies_too_much(Direction& direction, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
                        const Copied& copied);
   bool holds_too_much_twice(GraphRow& row, const Copied& copied);
   bool may_lend(const GraphRow& row);
@@ -238,7 +238,7 @@ class EntryGraphs {
   bool lends_ = true;       // no other streams read what is lent
   int moves_ = 0;           // recordings that were hardly used, and read arguments where they lay
   int index_ = 0;           // of the device
-  Road forward_{"forward"}, backward_{"backward"};
+  Direction forward_{"forward"}, backward_{"backward"};
   std::vector<std::shared_ptr<GraphRow>> rows_;
   uint64_t calls_ = 0;
 };

@@ -43,7 +43,7 @@ ROWS = {
         {"csrc/ops/prims/reduction.cpp", "csrc/executors/aten/kernels.cpp", f"{EVALUATOR}/reduction.cpp"},
     ),
     "written argument": ("running_mean", naming("running_mean", "csrc/frontend", "csrc/jit", "csrc/runtime"), set()),
-    "autocast entry": ("cosine_similarity", naming("cosine_similarity", "csrc/frontend", "thunder/_autocast.py"), set()),
+    "autocast entry": ("cosine_similarity", naming("cosine_similarity", "csrc/frontend"), set()),
     "pass": (
         "early_waits",
         naming("early_waits", "csrc", "thunder"),
@@ -51,7 +51,7 @@ ROWS = {
     ),
     "executor in C++": (
         "depthwise",
-        {p for p in naming('depthwise_executor|"depthwise"|executors/depthwise', "csrc") if not p.startswith("csrc/fuser")},
+        naming('depthwise_executor|"depthwise"|executors/depthwise', "csrc"),
         {f"csrc/executors/depthwise/depthwise.{suffix}" for suffix in ("h", "cpp")},
     ),
     "opcode": ("BINARY_SLICE", naming("BINARY_SLICE", "csrc", "thunder"), {"csrc/frontend/interpreter/table.cpp"}),

@@ -83,9 +83,7 @@ std::shared_ptr<Executor> make_aten() { return instance(); }
 
 }  // namespace
 
-ExecutorDefinition aten_executor() {
-  return {.place = ExecutorPlace::Last, .rank = 20, .make = make_aten};
-}
+ExecutorDefinition aten_executor() { return {.place = ExecutorPlace::Last, .rank = 20, .make = make_aten}; }
 
 void register_aten_operators() {
   const std::vector<const Op*> records = Registry::instance().all();  // a copy: making operators adds to it

@@ -238,8 +238,6 @@ std::shared_ptr<Executor> make_c10d() {
 
 }  // namespace
 
-ExecutorDefinition c10d_executor() {
-  return {.place = ExecutorPlace::Last, .rank = 10, .make = make_c10d};
-}
+ExecutorDefinition c10d_executor() { return {.place = ExecutorPlace::Last, .rank = 10, .make = make_c10d}; }
 
 }  // namespace thunder

@@ -124,8 +124,6 @@ std::shared_ptr<Executor> make_constants() {
 
 }  // namespace
 
-ExecutorDefinition constants_executor() {
-  return {.place = ExecutorPlace::NoList, .rank = 10, .make = make_constants};
-}
+ExecutorDefinition constants_executor() { return {.place = ExecutorPlace::NoList, .rank = 10, .make = make_constants}; }
 
 }  // namespace thunder

@@ -179,8 +179,6 @@ std::shared_ptr<Executor> make_cublaslt() {
 
 }  // namespace
 
-ExecutorDefinition cublaslt_executor() {
-  return {.place = ExecutorPlace::Default, .rank = 50, .make = make_cublaslt};
-}
+ExecutorDefinition cublaslt_executor() { return {.place = ExecutorPlace::Default, .rank = 50, .make = make_cublaslt}; }
 
 }  // namespace thunder

@@ -10,5 +10,4 @@ namespace thunder {
 
 ExecutorDefinition cudnn_executor();
 
-
 }  // namespace thunder

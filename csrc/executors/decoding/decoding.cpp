@@ -196,8 +196,6 @@ std::shared_ptr<Executor> make_decoding() {
 
 }  // namespace
 
-ExecutorDefinition decoding_executor() {
-  return {.place = ExecutorPlace::Default, .rank = 10, .make = make_decoding};
-}
+ExecutorDefinition decoding_executor() { return {.place = ExecutorPlace::Default, .rank = 10, .make = make_decoding}; }
 
 }  // namespace thunder

@@ -242,8 +242,6 @@ std::shared_ptr<Executor> make_fuser() {
 
 }  // namespace
 
-ExecutorDefinition fuser_executor() {
-  return {.place = ExecutorPlace::Default, .rank = 90, .make = make_fuser};
-}
+ExecutorDefinition fuser_executor() { return {.place = ExecutorPlace::Default, .rank = 90, .make = make_fuser}; }
 
 }  // namespace thunder

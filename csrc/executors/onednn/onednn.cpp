@@ -188,8 +188,6 @@ std::shared_ptr<Executor> make_onednn() {
 
 }  // namespace
 
-ExecutorDefinition onednn_executor() {
-  return {.place = ExecutorPlace::Default, .rank = 60, .make = make_onednn};
-}
+ExecutorDefinition onednn_executor() { return {.place = ExecutorPlace::Default, .rank = 60, .make = make_onednn}; }
 
 }  // namespace thunder

@@ -11,8 +11,6 @@ std::shared_ptr<Executor> make_python() {
 
 }  // namespace
 
-ExecutorDefinition python_executor() {
-  return {.place = ExecutorPlace::Last, .rank = 30, .make = make_python};
-}
+ExecutorDefinition python_executor() { return {.place = ExecutorPlace::Last, .rank = 30, .make = make_python}; }
 
 }  // namespace thunder

@@ -147,8 +147,6 @@ std::shared_ptr<Executor> make_rows() {
 
 }  // namespace
 
-ExecutorDefinition rows_executor() {
-  return {.place = ExecutorPlace::Default, .rank = 40, .make = make_rows};
-}
+ExecutorDefinition rows_executor() { return {.place = ExecutorPlace::Default, .rank = 40, .make = make_rows}; }
 
 }  // namespace thunder

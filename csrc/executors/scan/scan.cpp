@@ -197,8 +197,6 @@ std::shared_ptr<Executor> make_scan() {
 
 }  // namespace
 
-ExecutorDefinition scan_executor() {
-  return {.place = ExecutorPlace::Default, .rank = 30, .make = make_scan};
-}
+ExecutorDefinition scan_executor() { return {.place = ExecutorPlace::Default, .rank = 30, .make = make_scan}; }
 
 }  // namespace thunder

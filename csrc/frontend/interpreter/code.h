@@ -17,10 +17,10 @@ struct Region {
 };
 
 struct DecodedCode {
-  std::vector<Instruction> instructions;  ///< by code unit
-  bool imports = false;                   ///< importlib's: imports a module
-  bool internal = false;                  ///< of the compiler itself: CPython runs it and what it calls
-  bool alone = false;                     ///< made by run_alone(): CPython runs it, but not what it calls
+  std::vector<Bytecode> instructions;  ///< by code unit
+  bool imports = false;                ///< importlib's: imports a module
+  bool internal = false;               ///< of the compiler itself: CPython runs it and what it calls
+  bool alone = false;                  ///< made by run_alone(): CPython runs it, but not what it calls
 
   /// The handler that covers the instruction at `place`.
   static std::optional<Region> handler(PyCodeObject* code, int place);

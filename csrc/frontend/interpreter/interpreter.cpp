@@ -116,12 +116,12 @@ bool handle(Machine& m, bool add_to_traceback) {
   return true;
 }
 
-Flow unknown(const Instruction& in) {
+Flow unknown(const Bytecode& in) {
   PyErr_Format(PyExc_SystemError, "[interpreter] unknown opcode %d (%s)", in.opcode, opcode_name(in.opcode));
   return Flow::Error;
 }
 
-Flow step(Machine& m, const Instruction& in) {
+Flow step(Machine& m, const Bytecode& in) {
   if (!in.run) return unknown(in);
   try {
     return in.run(m, in.argument);
@@ -135,7 +135,7 @@ Flow loop(Machine& m) {
   std::vector<uint64_t>& count = counters();
   _Py_CODEUNIT* first = _PyCode_CODE(m.frame->f_code);
   for (;;) {
-    const Instruction& in = m.code[m.next];
+    const Bytecode& in = m.code[m.next];
     m.here = m.next;
     m.next += in.size;
     m.frame->prev_instr = first + m.here;

@@ -33,7 +33,7 @@ enum class Flow : uint8_t {
 
 using Handler = Flow (*)(Machine&, int argument);
 
-struct Instruction {
+struct Bytecode {
   Handler run;
   int32_t argument;  ///< with the EXTENDED_ARGs before it
   uint8_t opcode;
@@ -43,7 +43,7 @@ struct Instruction {
 struct Machine {
   PyThreadState* thread;
   _PyInterpreterFrame* frame;
-  const Instruction* code;
+  const Bytecode* code;
   PyObject** sp;  ///< the first free place of the stack
   PyObject** locals;
   int here = 0, next = 0;        ///< code units: of the instruction that runs, of the one that follows

@@ -1,4 +1,4 @@
-// Who wants to know what interpreted code reads from the world, and writes to it.
+// Who wants to know what interpreted code reads from the environment, and writes to it.
 //
 // Objects are told apart by identity, so an observer knows which of them came from outside; a value that was made on
 // the way is told like any other.  All references are borrowed.  Functions that return a bool give false with an

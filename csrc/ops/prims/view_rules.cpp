@@ -153,7 +153,8 @@ Arg write_slice(Builder& b, const Args& view, const Expr& base, const Expr& writ
 Arg write_narrow(Builder& b, const Args& view, const Expr& base, const Expr& written, const char*) {
   const size_t dim = static_cast<size_t>(view.integer("dim"));
   Expr steps = b("prims.iota", written.shape()[dim], 0, 1, kw("dtype", DType::i64), kw("device", base.tensor().device));
-  Expr places = b("torch.remainder", b("torch.add", steps, b("torch.to", view["start"], DType::i64)), base.shape()[dim]);
+  Expr places =
+      b("torch.remainder", b("torch.add", steps, b("torch.to", view["start"], DType::i64)), base.shape()[dim]);
   return b("prims.index_copy", base, view["dim"], places, written);
 }
 

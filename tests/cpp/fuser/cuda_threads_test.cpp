@@ -169,7 +169,7 @@ TEST_CASE("cuda_shape: neighbouring threads work on rows that lie together") {
   fuser::Kernel k;
   for (int i = 0; i < 2; ++i) k.phases.emplace_back();
   for (fuser::Phase& p : k.phases) p.lane = {"x;"};
-  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Add, ""});
+  k.phases[0].reductions.push_back({"sum0", "float", Combine::Add, ""});
   k.rows_together = 16;
   k.usual_rows = 32768;
   k.cols = k.usual_cols = 196;
@@ -191,7 +191,7 @@ TEST_CASE("cuda_shape: neighbouring threads work on rows that lie together") {
 TEST_CASE("cuda_shape: no thread of a row idles where its chunks can be dealt evenly") {
   fuser::Kernel k;
   k.phases.emplace_back();
-  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Add, ""});
+  k.phases[0].reductions.push_back({"sum0", "float", Combine::Add, ""});
   k.lanes = 8;
   k.usual_rows = 100000;
   for (int64_t chunks : {1, 2, 3, 4, 6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384}) {
@@ -207,7 +207,7 @@ TEST_CASE("cuda_shape: a row of single elements is a warp's, or a block's of thr
   fuser::Kernel k;
   for (int i = 0; i < 3; ++i) k.phases.emplace_back();
   for (fuser::Phase& p : k.phases) p.lane = {"x;"};
-  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Max, ""});
+  k.phases[0].reductions.push_back({"sum0", "float", Combine::Max, ""});
   k.cached = true;
   k.cached_bytes = 4;
   const auto threads = [&](int64_t rows, int64_t cols) {
@@ -226,7 +226,7 @@ TEST_CASE("cuda_shape: a row of single elements is a warp's, or a block's of thr
 TEST_CASE("cuda_shape: sums of rows and of columns are apart where a cache holds what both read") {
   fuser::Kernel k;
   k.phases.emplace_back();
-  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Add, ""});
+  k.phases[0].reductions.push_back({"sum0", "float", Combine::Add, ""});
   const auto value = [arena = std::make_shared<Arena>()](Dims shape) {
     return arena->make_value(TensorType{DType::f32, Device{}, shape, shape, false});
   };
@@ -238,7 +238,7 @@ TEST_CASE("cuda_shape: sums of rows and of columns are apart where a cache holds
     return fuser::joins_sums_badly(k);
   };
   CHECK(!apart(2048, 1024));  // no column is summed
-  k.columns.push_back({"col0", "float", fuser::Combine::Add, ""});
+  k.columns.push_back({"col0", "float", Combine::Add, ""});
   CHECK(apart(2048, 1024));
   CHECK(apart(512, 12288));
   CHECK(!apart(16384, 1024));

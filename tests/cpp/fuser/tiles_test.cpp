@@ -144,7 +144,7 @@ TEST_CASE("tiles: the extremum of all is found on the way on a GPU") {
   for (int lanes : {1, 8}) {
     const Kernel k = p.lower({.lanes = lanes}).value();
     REQUIRE(k.extrema.size() == 1);
-    CHECK(k.extrema[0].combine == fuser::Combine::Max);
+    CHECK(k.extrema[0].combine == Combine::Max);
     CHECK(k.has_finish());
     CHECK(fuser::partial_bytes(k, fuser::Target::Cuda, 24) == 4);
     // The walk as a loop.

@@ -1,4 +1,4 @@
-#include "frontend/stand_ins.h"
+#include "frontend/argument_copies.h"
 
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
@@ -56,30 +56,30 @@ const ClassUse* use_of_tensors(const ClassUses* uses) {
   return use == uses->end() ? nullptr : &use->second;
 }
 
-StandIns::StandIns(const std::vector<PyObject*>& arguments, const ClassUses& uses)
+ArgumentCopies::ArgumentCopies(const std::vector<PyObject*>& arguments, const ClassUses& uses)
     : uses_(uses), copies_(arguments.size()) {
   for (size_t i = 0; i < arguments.size(); ++i) index_.emplace(arguments[i], i);
 }
 
-PyObject* StandIns::copy_of(PyObject* argument) const {
+PyObject* ArgumentCopies::copy_of(PyObject* argument) const {
   auto it = index_.find(argument);
   return it == index_.end() ? nullptr : copies_[it->second].get();
 }
 
-void StandIns::made(PyObject* argument, const Ref& copy) {
+void ArgumentCopies::made(PyObject* argument, const Ref& copy) {
   auto it = index_.find(argument);
   if (it == index_.end()) return;
   copies_[it->second] = copy;
   by_copy_.emplace(copy.get(), it->second);
 }
 
-std::optional<size_t> StandIns::argument(PyObject* copy) const {
+std::optional<size_t> ArgumentCopies::argument(PyObject* copy) const {
   auto it = by_copy_.find(copy);
   if (it == by_copy_.end()) return std::nullopt;
   return it->second;
 }
 
-StandIns::State StandIns::state_of(PyObject* copy) {
+ArgumentCopies::State ArgumentCopies::state_of(PyObject* copy) {
   State s;
   if (PyList_Check(copy) || PyDict_Check(copy)) s.contents = frontend::copy_of(copy);
   if (PyDict_Check(copy)) s.keys = Ref::steal(PySequence_List(copy));
@@ -87,12 +87,12 @@ StandIns::State StandIns::state_of(PyObject* copy) {
   return s;
 }
 
-void StandIns::seal() {
+void ArgumentCopies::seal() {
   before_.clear();
   for (const Ref& copy : copies_) before_.push_back(state_of(copy.get()));
 }
 
-void StandIns::compare_list(size_t i, const Ref& before, std::vector<Effect>& out) const {
+void ArgumentCopies::compare_list(size_t i, const Ref& before, std::vector<Effect>& out) const {
   PyObject* now = copies_[i].get();
   const Py_ssize_t n = PyList_GET_SIZE(before.get());
   Effect e{.kind = Effect::Contents, .argument = i};
@@ -107,7 +107,7 @@ void StandIns::compare_list(size_t i, const Ref& before, std::vector<Effect>& ou
   out.push_back(std::move(e));
 }
 
-void StandIns::compare_dict(size_t i, const State& before, std::vector<Effect>& out) const {
+void ArgumentCopies::compare_dict(size_t i, const State& before, std::vector<Effect>& out) const {
   PyObject* now = copies_[i].get();
   Ref keys = Ref::steal(PySequence_List(now));
   if (!begins_with(keys.get(), before.keys.get())) {
@@ -122,7 +122,7 @@ void StandIns::compare_dict(size_t i, const State& before, std::vector<Effect>& 
   }
 }
 
-void StandIns::compare_attributes(size_t i, const Ref& before, std::vector<Effect>& out) const {
+void ArgumentCopies::compare_attributes(size_t i, const Ref& before, std::vector<Effect>& out) const {
   Ref now = attributes_of(copies_[i].get());
   if (!now) return;
   auto add = [&](PyObject* name, PyObject* value) {
@@ -135,7 +135,7 @@ void StandIns::compare_attributes(size_t i, const Ref& before, std::vector<Effec
     if (!before || PyDict_GetItemWithError(before.get(), name) != value) add(name, value);
 }
 
-std::vector<Effect> StandIns::effects() const {
+std::vector<Effect> ArgumentCopies::effects() const {
   std::vector<Effect> out;
   for (size_t i = 0; i < copies_.size(); ++i) {
     const State& before = before_[i];

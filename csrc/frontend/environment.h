@@ -23,7 +23,7 @@ namespace thunder::frontend {
 /// by identity.
 bool same_value(PyObject* then, PyObject* now);
 
-class WorldGuard {
+class EnvironmentGuard {
  public:
   /// Watches a module and all that are in it: flags, attributes, children, hooks.
   void watch_module(PyObject* module);

@@ -1,4 +1,4 @@
-#include "frontend/world.h"
+#include "frontend/environment.h"
 
 #include <algorithm>
 #include <cstring>
@@ -60,7 +60,7 @@ Ref attribute(PyObject* o, const char* name) {
 
 }  // namespace
 
-void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
+void EnvironmentGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
   if (!dict || !PyDict_Check(dict)) return;
   if (!watched_.insert(dict).second) return;
   Watch w;
@@ -73,7 +73,7 @@ void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
   add_watch(std::move(w));
 }
 
-void WorldGuard::watch_module(PyObject* root) {
+void EnvironmentGuard::watch_module(PyObject* root) {
   Ref named = Ref::steal(PyObject_CallMethod(root, "named_modules", nullptr));
   Ref pairs = Ref::steal(PySequence_List(named.get()));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
@@ -95,12 +95,12 @@ void WorldGuard::watch_module(PyObject* root) {
     watch_dict(attribute(nn.get(), global).get(), global, true);
 }
 
-void WorldGuard::add_watch(Watch w) {
+void EnvironmentGuard::add_watch(Watch w) {
   writes_.watch(w.dict.get());
   watches_.push_back(std::move(w));
 }
 
-void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string& name) {
+void EnvironmentGuard::watch_code(PyObject* code, PyObject* globals, const std::string& name) {
   auto* co = reinterpret_cast<PyCodeObject*>(code);
   Watch w;
   w.dict = Ref::borrow(globals);
@@ -115,7 +115,7 @@ void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string
     if (PyObject* c = PyTuple_GET_ITEM(co->co_consts, i); PyCode_Check(c)) watch_code(c, globals, name);
 }
 
-void WorldGuard::watch_function(PyObject* function) {
+void EnvironmentGuard::watch_function(PyObject* function) {
   if (PyMethod_Check(function)) {
     if (Ref dict = attribute(PyMethod_GET_SELF(function), "__dict__")) watch_dict(dict.get(), "self", true);
     function = PyMethod_GET_FUNCTION(function);
@@ -132,7 +132,7 @@ void WorldGuard::watch_function(PyObject* function) {
   }
 }
 
-std::vector<WorldGuard::Place> WorldGuard::find(PyObject* tensor) {
+std::vector<EnvironmentGuard::Place> EnvironmentGuard::find(PyObject* tensor) {
   std::vector<Place> out;
   for (Watch& w : watches_)
     for (Item& item : w.items)
@@ -145,13 +145,13 @@ std::vector<WorldGuard::Place> WorldGuard::find(PyObject* tensor) {
   return out;
 }
 
-void WorldGuard::add_tensor(PyObject* tensor) {
+void EnvironmentGuard::add_tensor(PyObject* tensor) {
   places_.push_back(find(tensor));
   owned_tensors_.push_back(Ref::borrow(tensor));
   current_.push_back(tensor);
 }
 
-bool WorldGuard::watch_weak(PyObject* reference) {
+bool EnvironmentGuard::watch_weak(PyObject* reference) {
   std::vector<Place> places = find(PyWeakref_GetObject(reference));
   if (places.front().kind == Place::Fixed) return false;
   weak_.push_back({Ref::borrow(reference), std::move(places)});
@@ -189,12 +189,12 @@ bool same_elements(PyObject* object, PyObject* then) {
 }  // namespace
 
 // A DTensor's place among the program's inputs is taken by a tensor in its memory.
-bool WorldGuard::is_replaceable(PyObject* o) const {
+bool EnvironmentGuard::is_replaceable(PyObject* o) const {
   return o && is_tensor(o) && !held_.count(o) && !hooks().is_dtensor(o);
 }
 
-void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
-                               bool order) {
+void EnvironmentGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries,
+                                     Py_ssize_t size, bool order) {
   Watch w;
   w.dict = Ref::borrow(dict);
   w.name = std::move(name);
@@ -204,35 +204,35 @@ void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vect
   add_watch(std::move(w));
 }
 
-void WorldGuard::watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place) {
+void EnvironmentGuard::watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place) {
   bool tensor = is_replaceable(value);
   cells_.push_back({Ref::borrow(cell), Ref::borrow(value), std::move(name), tensor, std::move(place)});
 }
 
-void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name,
-                                 interpreter::Place place) {
+void EnvironmentGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name,
+                                       interpreter::Place place) {
   containers_.push_back({Ref::borrow(object), std::move(elements), length, std::move(name), std::move(place)});
 }
 
-void WorldGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name,
-                               interpreter::Place place) {
+void EnvironmentGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name,
+                                     interpreter::Place place) {
   bool tensor = is_replaceable(value);
   elements_.push_back({Ref::borrow(list), Ref::borrow(value), index, std::move(name), std::move(place), tensor});
 }
 
-void WorldGuard::watch_type(PyObject* object) {
+void EnvironmentGuard::watch_type(PyObject* object) {
   PyObject** place = _PyObject_GetDictPtr(object);
   if (place && !*place) place = nullptr;
   types_.push_back({Ref::borrow(object), Py_TYPE(object), place, Ref::borrow(place ? *place : nullptr)});
 }
 
-void WorldGuard::watch_state(const StateOf& of, Ref state, interpreter::Place place) {
+void EnvironmentGuard::watch_state(const StateOf& of, Ref state, interpreter::Place place) {
   states_.push_back({of, std::move(state), std::move(place)});
 }
 
-void WorldGuard::watch_answer(Answer answer) { answers_.push_back(std::move(answer)); }
+void EnvironmentGuard::watch_answer(Answer answer) { answers_.push_back(std::move(answer)); }
 
-void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
+void EnvironmentGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
   static constexpr const char* kImplied[] = {"__getattribute__", "__getattr__", "__setattr__", "__delattr__",
                                              "__bool__",         "__len__",     "__eq__",      "__hash__",
                                              "__contains__",     "__iter__",    "__getitem__", "__call__"};
@@ -246,17 +246,17 @@ void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
       {Ref::borrow(reinterpret_cast<PyObject*>(type)), type->tp_version_tag, std::move(found), std::move(implied)});
 }
 
-void WorldGuard::watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where) {
+void EnvironmentGuard::watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where) {
   attributes_.push_back({Ref::borrow(object), Ref::borrow(name), Ref::borrow(value), std::move(where)});
 }
 
-void WorldGuard::watch_code(PyObject* function) {
+void EnvironmentGuard::watch_code(PyObject* function) {
   functions_.push_back({Ref::borrow(function), Ref::borrow(PyFunction_GET_CODE(function)),
                         Ref::borrow(PyFunction_GET_DEFAULTS(function)),
                         Ref::borrow(PyFunction_GET_KW_DEFAULTS(function))});
 }
 
-bool WorldGuard::check_objects(std::string* why) {
+bool EnvironmentGuard::check_objects(std::string* why) {
   auto fails = [&](auto&& text) {
     if (why) *why = text();
     return false;
@@ -298,7 +298,7 @@ bool WorldGuard::check_objects(std::string* why) {
   return true;
 }
 
-bool WorldGuard::check_classes(std::string* why) {
+bool EnvironmentGuard::check_classes(std::string* why) {
   auto fails = [&](auto&& text) {
     if (why) *why = text();
     return false;
@@ -323,7 +323,7 @@ bool WorldGuard::check_classes(std::string* why) {
   return true;
 }
 
-bool WorldGuard::compare(Watch& w, std::string* why) {
+bool EnvironmentGuard::compare(Watch& w, std::string* why) {
   if (w.size >= 0 && PyDict_GET_SIZE(w.dict.get()) != w.size) {
     if (why) {
       *why = cat(w.name, ": it has ", PyDict_GET_SIZE(w.dict.get()), " entries, it had ", w.size);
@@ -349,7 +349,7 @@ bool WorldGuard::compare(Watch& w, std::string* why) {
   return true;
 }
 
-PyObject* WorldGuard::Place::tensor() const {
+PyObject* EnvironmentGuard::Place::tensor() const {
   PyObject* o = container.get();
   PyObject* now = o;
   if (kind == Dict) now = PyDict_GetItem(o, key.get());
@@ -358,7 +358,7 @@ PyObject* WorldGuard::Place::tensor() const {
   return now && is_tensor(now) ? now : nullptr;
 }
 
-bool WorldGuard::refresh_tensors(std::string* why) {
+bool EnvironmentGuard::refresh_tensors(std::string* why) {
   for (size_t i = 0; i < places_.size(); ++i) {
     PyObject* now = places_[i].front().tensor();
     if (!now) {
@@ -378,14 +378,14 @@ bool WorldGuard::refresh_tensors(std::string* why) {
   return true;
 }
 
-bool WorldGuard::referents_stay() const {
+bool EnvironmentGuard::referents_stay() const {
   return std::all_of(weak_.begin(), weak_.end(), [](const Weak& w) {
     PyObject* now = PyWeakref_GetObject(w.reference.get());
     return std::all_of(w.places.begin(), w.places.end(), [&](const Place& p) { return p.tensor() == now; });
   });
 }
 
-bool WorldGuard::check_cells(bool& written, std::string* why) {
+bool EnvironmentGuard::check_cells(bool& written, std::string* why) {
   for (Cell& c : cells_) {
     PyObject* now = PyCell_GET(c.cell.get());
     if (now == c.value.get()) continue;
@@ -402,7 +402,7 @@ bool WorldGuard::check_cells(bool& written, std::string* why) {
   return true;
 }
 
-bool WorldGuard::check_elements(bool& written, std::string* why) {
+bool EnvironmentGuard::check_elements(bool& written, std::string* why) {
   for (Element& e : elements_) {
     PyObject* list = e.list.get();
     PyObject* now = e.index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, e.index) : nullptr;
@@ -419,7 +419,7 @@ bool WorldGuard::check_elements(bool& written, std::string* why) {
   return true;
 }
 
-void WorldGuard::add_lines(CacheLines& lines) {
+void EnvironmentGuard::add_lines(CacheLines& lines) {
   writes_.add_lines(lines);
   for (const Type& t : types_) {
     lines.add(t.object.get(), sizeof(PyObject));
@@ -433,11 +433,11 @@ void WorldGuard::add_lines(CacheLines& lines) {
   for (const Element& e : elements_) lines.add(e.list.get(), sizeof(PyListObject));
 }
 
-void WorldGuard::note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now) {
+void EnvironmentGuard::note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now) {
   if (is_plain_number(then) && is_plain_number(now)) changed_ = {Ref::borrow(container), Ref::borrow(key)};
 }
 
-bool WorldGuard::check(std::string* why) {
+bool EnvironmentGuard::check(std::string* why) {
   if (gone_) {
     if (why) *why = "a tensor with a weak reference to it was replaced";
     return false;
@@ -445,14 +445,14 @@ bool WorldGuard::check(std::string* why) {
   if (check_all(why)) return true;
   if (referents_stay()) return false;
   // The tensor dies where the user's program has let go of it, which who holds a weak reference sees.
-  WorldGuard none;
+  EnvironmentGuard none;
   none.gone_ = true;
   none.changed_ = changed_;
-  const WorldGuard old = std::exchange(*this, std::move(none));
+  const EnvironmentGuard old = std::exchange(*this, std::move(none));
   return false;
 }
 
-bool WorldGuard::check_all(std::string* why) {
+bool EnvironmentGuard::check_all(std::string* why) {
   bool written = false;
   changed_ = {};
   bool fine = writes_.visit([&](size_t i) {
@@ -492,7 +492,7 @@ std::string is_text(bool tensor, PyObject* value) { return tensor ? "a tensor" :
 
 }  // namespace
 
-std::vector<std::string> WorldGuard::lines() const {
+std::vector<std::string> EnvironmentGuard::lines() const {
   std::vector<std::string> out;
   for (const Watch& w : watches_) {
     if (w.size >= 0) out.push_back("len(" + w.name + ") == " + std::to_string(w.size));

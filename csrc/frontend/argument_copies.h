@@ -35,12 +35,12 @@ const ClassUse* use_of_tensors(const ClassUses* uses);
 /// Objects by their addresses, which stay theirs.
 using Identities = std::unordered_map<PyObject*, Ref>;
 
-class StandIns {
+class ArgumentCopies {
  public:
   /// For these lists, dicts and objects (borrowed; each once).
-  StandIns(const std::vector<PyObject*>& arguments, const ClassUses& uses);
-  StandIns(const StandIns&) = delete;
-  StandIns& operator=(const StandIns&) = delete;
+  ArgumentCopies(const std::vector<PyObject*>& arguments, const ClassUses& uses);
+  ArgumentCopies(const ArgumentCopies&) = delete;
+  ArgumentCopies& operator=(const ArgumentCopies&) = delete;
 
   bool stands_for(PyObject* argument) const { return index_.count(argument) != 0; }
   const ClassUses& uses() const { return uses_; }
