@@ -148,7 +148,7 @@ Compiled compile_in_agreement(const distributed::Distribution& d, const std::fun
   distributed::CommunicationOrder& order = d.plan->order;
   const distributed::CommunicationOrder before = order;
   Compiled out = compile();
-  if (before.known() == order.known() || d.plan->environment * d.plan->copies == 1) return out;
+  if (before.known() == order.known() || d.plan->world * d.plan->copies == 1) return out;
   const std::string own = order.str();
   const std::string first = order_of_first(*d.plan, own, order.known());
   if (first == own) return out;
