@@ -511,6 +511,16 @@ def natively_run() -> list[str]:
     file:function of the frames that CPython ran while frames were being interpreted.
     """
 
+def take_stream(gpu: int) -> tuple:
+    """
+    A stream of PyTorch's pool for work of this project: id, device index and device type of a torch.cuda.Stream.
+    """
+
+def others_took_streams(gpu: int) -> bool:
+    """
+    Whether somebody else has taken a stream of normal priority on this GPU.
+    """
+
 class Float8Recorded:
     """Whether scales can follow from what backwards have recorded."""
 

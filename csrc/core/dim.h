@@ -233,13 +233,13 @@ class ShapeEnv {
   friend bool operator==(const Dim&, const Dim&);
   friend bool operator<(const Dim&, const Dim&);
   void guard(DimGuard g);
-  /// Whether comparisons are decided by what unbacked symbols are taken for before the symbols are asked for.
+  /// Whether a comparison assumes that unbacked symbols differ from 0 and 1, before it asks for the symbols.
   static bool assumes();
-  /// Whether they may be where the symbols cannot be asked for.
+  /// Whether a comparison may make this assumption where it cannot ask for the symbols.
   static bool may_assume();
-  /// The outcome, of a comparison that was decided so.
+  /// Notes that a comparison was decided by this assumption (assumed()).  Returns `outcome`.
   static bool assume(bool outcome);
-  /// Whether comparisons are decided by what sizes that may be 1 are taken for.
+  /// Whether a comparison assumes that sizes which may be 1 differ from 1 (make_size()).
   static bool takes();
   /// Whether `difference` is positive, or negative, with sizes that may be 1 taken to differ from it.
   static bool take_to_differ(const Dim& difference, bool* positive);

@@ -17,8 +17,8 @@ struct Acquired {
   /// Inputs: those of the computation, then its outputs.  Its output is a flat tuple of the user's tensors.
   Trace epilogue;
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
-  /// Arguments that the program also met outside of them, and what it asked whether an argument is: the same tensors, or
-  /// others, in its calls.
+  /// Tensors whose identity with an argument matters to the program: arguments that the program also reached through
+  /// the environment, and tensors of the environment that it compared with an argument (`is`).
   std::vector<Ref> arguments_outside;
   std::vector<ValueRead> reads;  ///< what the program asked of its tensors' values, in order
   /// The inputs of the program that the reads begin with.

@@ -50,8 +50,9 @@ class Acquisition {
     }
   }
 
-  /// Why no program can stand for the function, or why none may where it cannot be acquired (a sharded module gathers its
-  /// parameters when it is called); empty: one can.  `tensor`: the one from outside that is the reason.
+  /// Why the function itself has to run.  `eager.why`: the reason why no program can stand for the function; empty: a
+  /// program can.  `eager_if_it_fails.why`: a reason that counts only if the acquisition fails (a sharded module
+  /// gathers its parameters when it is called).  `tensor`: the tensor of the environment that is the reason, or null.
   struct Eager {
     std::string why;
     Ref tensor;

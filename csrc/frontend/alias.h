@@ -91,8 +91,9 @@ class AliasTracker {
   /// Forgets what was derived since then for tensors that were there.  False if one of them was written to.
   bool restore(const Checkpoint& before);
 
-  /// The tensors that have been made since then are those of calls which have been made again: they have the values, and
-  /// views, of those calls.  `same`: of such tensors, which own their memory, the tensor that each one is.
+  /// Moves the tensors that were added after the checkpoint `since` to the replayed calls (passes/replay.h): each
+  /// tensor gets the value and the path of views that the replay made.  `same`: pairs of an added tensor that owns its
+  /// memory, and the tensor with which it is identified.
   void replay(const Checkpoint& since, const Replay& calls, const std::vector<std::pair<TensorId, TensorId>>& same);
 
   /// Whether a storage's base is a value that was made inside a call, which the program may now read.
@@ -100,11 +101,12 @@ class AliasTracker {
   bool is_input(TensorId t) const { return tensors_[t].input; }
   /// Whether it is another object than the base of its storage, though its path is empty.
   bool is_alias(TensorId t) const { return tensors_[t].alias; }
-  /// Whether all writes left autograd's graph alone (no_grad, detach()), though the storage requires grad.
-  /// The tensor was read by .data: autograd does not see writes to it.
+  /// Marks a tensor that the program read by `.data`: a write through this tensor is no new version of its memory.
   void set_uncounted(TensorId t) { tensors_[t].uncounted = true; }
-  /// Whether autograd sees none of the writes to the tensor's memory.
+  /// Whether all writes to the tensor's memory went through uncounted tensors, so that autograd sees none of them.
   bool uncounted(TensorId t) const { return storages_[tensors_[t].storage].uncounted; }
+  /// Whether all writes to the tensor's memory left autograd's graph alone (no_grad, detach()), though the storage
+  /// requires grad.
   bool data_only(TensorId t) const { return storages_[tensors_[t].storage].data_only; }
   /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }

@@ -14,13 +14,13 @@
 
 namespace thunder::frontend {
 
-/// What a function looks at in the objects of a class that it is given.
+/// What a function reads from its argument objects of one class.
 struct ClassUse {
-  Ref type;               // its address stays its own
-  bool identity = false;  ///< which one it is: they are not taken apart
-  bool everything = false;
-  bool written = false;  ///< of tensors: attributes are written to
-  Ref names{};           ///< else these of its attributes: a set of strings
+  Ref type;                 // the class; the reference keeps its address from another class
+  bool identity = false;    ///< the function depends on the objects' identity, so that they are not flattened
+  bool everything = false;  ///< the function depends on all attributes
+  bool written = false;     ///< for tensors: the function writes to attributes
+  Ref names{};              ///< the attributes that the function reads, unless `everything`: a set of strings
 
   void add(PyObject* name);
   void add(const ClassUse& other);

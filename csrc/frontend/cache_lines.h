@@ -1,7 +1,7 @@
-// Memory that a check is about to read, fetched at once.
+// Prefetching of the memory that a check of guards is about to read.
 //
-// After a real step none of what guards read is in the processor's cache, and where one load gives the address of the
-// next, they wait for each other.  Told in advance, and in the order of addresses, they overlap.
+// A training step evicts this memory from the processor's cache.  A chain of loads, each of which gives the address of
+// the next, then takes one cache miss after the other.  Prefetches of known addresses, in ascending order, overlap.
 #pragma once
 
 #include <algorithm>

@@ -26,8 +26,9 @@ class Constants {
   /// The tensor that this one always is, whatever the inputs are; null if it depends on them, or on chance.
   Ref find(Value tensor) const;
   Ref find(PyObject* tensor) const;
-  /// Integers without dimensions become the numbers that they are, as in eager's conversions: those of known value, or,
-  /// with `read`, all that the program can read.  Whether there were any.
+  /// Replaces 0-d integer tensors in `a` by Python numbers, as eager's conversions do.  Without `read` it replaces the
+  /// tensors of known value alone, with `read` all tensors whose values the program can read.  Returns whether `a`
+  /// contained any.
   bool fold(Arg& a, bool read);
   /// Calls an operator that has refused its arguments, for this reason, with numbers for what they may stand for.
   Arg call_with_numbers(const std::string& op, const ArgList& positional, const Keywords& keyword,

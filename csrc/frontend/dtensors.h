@@ -28,8 +28,9 @@ class DTensors {
         proxies_(proxies),
         tensors_(tensors) {}
 
-  /// The program's tensor for what this process holds of a DTensor: `local`, in its memory, whose gradient `wrap` makes
-  /// the DTensor's; for a parameter of a communication plan what the plan gathers.
+  /// The program's tensor for this process's part of a DTensor.  The tensor is `local`, which lies in the DTensor's
+  /// memory, or, for a parameter of a communication plan, the tensor that the plan gathers.  `wrap`: a function that
+  /// makes the DTensor's gradient of the part's gradient.
   Ref add_part(PyObject* dtensor, PyObject* local, PyObject* wrap);
   /// Numbers that change when the tensors are written to.
   std::vector<size_t> values(const std::vector<PyObject*>& tensors);
@@ -40,8 +41,9 @@ class DTensors {
   bool end_trial(size_t since);
   /// A tensor of the trial: the whole, with these sizes, of which a tensor is a part.
   Ref whole_of(PyObject* part, PyObject* sizes);
-  /// Given tensors that are parts, by the dimensions along which they are: the dimension of each result of the calls
-  /// behind the first `since`; nothing for one that all processes have.  Error (NotImplemented) as distributed::Parts.
+  /// Propagates shard dimensions through the calls behind the first `since`.  `given`: tensors that are parts, each
+  /// with the dimension along which it is sharded.  Returns the shard dimension of each result; nothing for a
+  /// replicated result.  Error (NotImplemented) as distributed::Parts.
   std::vector<std::optional<int64_t>> parts(size_t since, const std::vector<std::pair<PyObject*, int64_t>>& given,
                                             const std::vector<PyObject*>& results);
 

@@ -1,5 +1,6 @@
-// Functions of the user's that are recorded apart, on tensors of their own in place of those that they are given: the
-// program gets other calls than theirs.
+// User functions that are recorded apart from the program.  Such a function runs on stand-in tensors instead of its
+// arguments, and its calls do not go to the program: a transform (torch.func, torch.vmap) makes the program's calls of
+// them.
 //
 // Owns nothing.  Calls the proxies and the tensors.
 #pragma once

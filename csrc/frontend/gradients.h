@@ -28,7 +28,8 @@ namespace thunder::frontend {
 /// Leaves to eager what the program does not differentiate by the rules of these calls.  `twice`: the gradients are
 /// differentiated, too.
 void check_rules(Acquisition& acquisition, const std::vector<const Call*>& applied, bool twice);
-/// Gradients that share memory with what the program has otherwise, made apart: the alias tracker knows of no view.
+/// The gradients, each in memory of its own.  A gradient that shares memory with another value of the program is
+/// copied, because the alias tracker does not know the view.
 /// `made`: the calls that make the gradients.
 std::vector<Arg> in_own_memory(Builder& b, std::vector<Arg> gradients, const std::vector<const Call*>& made);
 

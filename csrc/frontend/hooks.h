@@ -115,7 +115,8 @@ Ref device_to_python(const Device& d);
 /// A number that only the run knows, in Python: thunder's traced number around `arg` (a value or a symbolic size).
 /// `of`: its class, where that is not Python's own.
 Ref make_number(const Arg& arg, PyObject* of = nullptr);
-/// What is inside.  One that outlived its trace (kept in an attribute, a global) is the number that it was there.
+/// The value or the symbolic size in a traced number.  A traced number that outlived its trace (in an attribute, a
+/// global) gives the Python number that it was in the call of that trace.
 Arg number_arg(PyObject* number);
 /// The number in the call that is or was traced; None for one that only the run knows.
 Ref number_hint(PyObject* number);

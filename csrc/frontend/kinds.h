@@ -15,7 +15,8 @@ PyObject* dataclass_fields(PyObject* o);
 bool is_module(PyObject* o);
 /// An instance of a Python class whose state is its attributes, and that nothing but them tells apart.
 bool is_plain_object(PyObject* o);
-/// No tensor, and torch functions that it is given to ask it what they do.
+/// An object that is no tensor and overrides torch functions (`__torch_function__`): a torch function that gets the
+/// object as an argument asks the object what to do.
 bool overrides_torch_functions(PyObject* o);
 /// A list, tuple or dict that is more than what is in it: of a class with attributes, or that may change how it works.
 bool is_more_than_a_container(PyObject* o);
@@ -40,8 +41,9 @@ void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* v
 bool is_deque(PyObject* o);
 /// An iterator of C code, or a generator: where it is cannot be seen or put back.
 bool is_native_iterator(PyObject* o);
-/// The Python function that a call runs: what torch._dynamo.disable put its books around, which are nothing to the
-/// program, the source of a torch.jit.script'ed one, or thunder's function in place of vmap's.  Empty for any other callable.
+/// The Python function that a wrapper stands for: the function below a wrapper of torch._dynamo.disable, whose
+/// bookkeeping does not concern the program; the source of a function of torch.jit.script; or thunder's function in the
+/// place of vmap's.  Empty for any other callable.
 Ref stands_for(PyObject* callable);
 /// Whether a tensor or number of the acquisition is held by the object, or by what that holds.
 bool reaches_proxy(PyObject* o);

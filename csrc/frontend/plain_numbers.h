@@ -41,7 +41,8 @@ class PlainNumbers {
   /// The keys of a dict that a call filled.
   void make_keys_plain(const Callee& c, PyObject* const* arguments, size_t n, PyObject* result) const;
 
-  /// The arguments of a call that reads digits; while it lives, so do its callbacks' results reach such code.
+  /// The arguments of a call of C code that reads digits.  During the object's lifetime, the results of Python
+  /// functions that the C code calls back go to the C code as well, and so become Python's own numbers (leave()).
   class Call {
    public:
     Call(PlainNumbers& numbers, const Callee& c, PyObject* const* arguments, size_t n);

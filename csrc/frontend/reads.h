@@ -65,11 +65,13 @@ class Reads final : public interpreter::Observer {
   /// Tells of the draws that were not made as a part of such a call, and of arrays that were read; PythonError if they
   /// are errors.
   void tell_draws();
-  /// Looks for them among all that was read and written; for a call that raised, as finish() does it, too.
+  /// Looks for the arguments (take()) among all objects that the code read and wrote.  finish() does this itself; the
+  /// caller does it for a call that raised.
   void find_arguments_elsewhere();
-  /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
+  /// What the code looked at in the objects among the arguments.  The identity of an object matters if the code also
+  /// met the object elsewhere, or asked for its hash.
   const ClassUses& uses() const { return uses_; }
-  /// Of the containers among them: those that the code met elsewhere, too.
+  /// The containers among the arguments that the code also met elsewhere.
   const Identities& themselves() const { return themselves_; }
 
   bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;

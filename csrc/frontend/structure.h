@@ -46,8 +46,9 @@ bool is_symbolic_number(PyObject* object);
 void flatten(PyObject* object, Flattened& out);
 
 /// The object with every tensor replaced by what `leaf` gives; containers are rebuilt, other objects are the same.
-/// `number`: so do numbers that flatten() found symbolic, if it is given.
-/// Those that `copies` are for are told to it; what it has is not made again.
+/// `number`: a function that replaces the numbers which flatten() found symbolic; null: they stay.
+/// The copy of an argument that `copies` stands for is reported to `copies` (made()).  An argument whose copy exists
+/// there already is not copied again.
 Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
             ArgumentCopies& copies);
 

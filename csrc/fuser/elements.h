@@ -90,8 +90,9 @@ class Elements {
   void forget();
 
   std::string fresh(const char* prefix) { return prefix + std::to_string(next_++); }
-  /// As eager rounds the value, where that is asked for.
-  bool is_exact(Value v) const;  ///< rounded to its dtype as eager does
+  /// Whether the value has to be rounded to its dtype as eager does.
+  bool is_exact(Value v) const;
+  /// The text, with the rounding if is_exact(v).
   std::string rounded(const std::string& text, Value v) const;
   /// Gives the kernel the calls that were computed and what they read.
   void collect();

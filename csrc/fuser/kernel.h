@@ -103,8 +103,9 @@ struct Kernel {
   Sizes most;                       ///< what offsets do not exceed, as far as it is symbolic
   bool gathers = false;             ///< from places that are read at run time, and may be outside of their tensor
   bool strided = false;             ///< the lanes of a chunk read elements that are no neighbours
-  /// How far apart neighbouring columns read: `d512` is 512 and `back512` -512, and g++ is not told. Of loads at distances that it knows it
-  /// vectorises few, and with them nothing that is computed of what they load.
+  /// Distances in memory between the elements that neighbouring columns read.  The text names them (`d512` is 512,
+  /// `back512` is -512), so that g++ does not see constants: g++ vectorises few loads at constant distances, and
+  /// nothing that is computed from such loads.
   std::set<int64_t> distances;
   int rows_together = 0;               ///< what is fetched from memory for one row serves so many: 0 unless `strided`
   bool along_rows = false;             ///< neighbours in a row are neighbours in an operand, too

@@ -4,8 +4,8 @@
 //   t2 = prims.broadcast_in_dim(t1, [100352, 64], [1])
 //   t3 = prims.mul(x, t2)
 //
-// On a GPU, too, what is gathered, padded or turned for it (a bias of positions): its neighbours lie next to each other
-// then.
+// On a GPU, a value that is gathered, padded or transposed for such a broadcast (a bias of positions) becomes a root as
+// well, so that neighbouring elements lie next to each other in memory.
 //
 // Part of the partitioner: such a value becomes a root.
 #pragma once

@@ -38,15 +38,19 @@ struct SharedMemory {
 struct BeginsToRequireGrad {
   size_t argument;
 };
-/// What the program asks of a symbol for good is known, so that what follows from it is.
+/// The attempt showed that a symbol must equal a constant or another symbol (Symbols::learn).  The next attempt uses
+/// this fact from its beginning.
 struct KnownSymbols {};
-/// The length of something that depends on values was taken to differ from 0 and 1: lengths ask.
+/// The attempt assumed that a data-dependent length differs from 0 and 1.  The next attempt asks for such lengths
+/// (ShapeEnv::asks).
 struct LengthsAsk {};
-/// A library's way for compilers may be wrong where its way for eager is not: torch.compiler.is_compiling() says no.
+/// A library may have a wrong path for compilers and a right one for eager.  In the next attempt
+/// torch.compiler.is_compiling() returns False.
 struct SeemsEager {};
 /// Numbers that the program reads from its tensors stay what they are in this call.
 struct ReadsStay {};
-/// All numbers of the call stay what they are.  `why`: no symbols; empty: the program with symbols leaves out this call.
+/// All numbers of the call are constants in the next attempt.  `why`: the reason why the program cannot have symbols;
+/// empty: the guards of the program with symbols do not hold for this call.
 struct NumbersStay {
   std::string why;
 };

@@ -41,7 +41,7 @@ class Cache {
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const CallKey& key, bool for_later);
   void clear();
 
-  /// Whether a program that was kept does to what is no tensor of its own.
+  /// Whether a program in the cache writes to anything besides its own tensors.
   bool writes() const { return writes_; }
   /// The one that keep() was given last; null before the first.
   const CacheEntry* last() const { return last_.get(); }

@@ -77,9 +77,9 @@ struct CacheEntry {
   // Of distributed parameters: the plan, and what the program does with gradients.
   std::shared_ptr<distributed::CommunicationPlan> plan;
   distributed::Synchronization synchronization = distributed::Synchronization::Reduce;
-  // Whether maxima of float8 tensors have been recorded by now, null where no scale asks, and had been for this program.
+  // Whether a backward has recorded maxima of float8 tensors by now; null where no scale depends on them.
   std::shared_ptr<std::atomic<bool>> float8_recorded;
-  bool float8_delayed = false;
+  bool float8_delayed = false;  // the value of *float8_recorded for which this program was compiled
   bool repeatable = false;  // the user's function may stand for the program, if that raises
 
   // Threads that communicate wait for each other within a run.
@@ -198,7 +198,8 @@ struct CacheEntry {
   /// It has no program.
   void be_eager(const CallKey& of, const NeedsEager& reason);
 
-  /// Within a dual level.  What autograd does not know has none.
+  /// Whether tensors of the call may have forward-mode tangents, within a dual level.  A tensor that autograd does not
+  /// know has no tangent.
   bool may_have_tangents(const CallKey& of) const { return of.knows_autograd || !environment.tensors().empty(); }
   bool any_other_kind() const {
     return std::any_of(environment.tensors().begin(), environment.tensors().end(), is_other_kind_of_tensor);
@@ -238,7 +239,8 @@ struct CacheEntry {
       if (why) *why = "a tensor through which torch.autograd.grad goes was computed from others";
       return false;
     }
-    // Other tensors that the function asked about may be what they like: eager is right for all.
+    // Eager is right whatever the captured tensors are.  A refusal because of a tensor that no program takes holds only
+    // while there is such a tensor.
     if (!eager.empty()) return !eager_for_tensor || any_other_kind();
     if (environment.tensors().empty() && !by_place) return true;
     if (!by_place && state.unchanged(environment.tensors()) && !shares_memory(flat)) return fixed_hold(flat, why);

@@ -38,11 +38,12 @@ struct CallKey {
 
   /// NeedsEager where no program takes one of the tensors.
   void check_kinds() const;
-  /// What entries drew at random that turned out not to be for the call is drawn again.
+  /// Restores the random number generators to their states before the draws for entries whose checks failed, so that
+  /// the same numbers are drawn again.
   void undraw() const;
   /// The key of the same call with all numbers apart.
   const CallKey& whole() const;
-  /// That of the two which an entry's program takes its numbers from.
+  /// The key that gives an entry's program its numbers: whole() for an entry with symbols, else this key.
   const CallKey& of(const CacheEntry& e) const;
   /// What the text of the arguments is by now.
   std::string text_now() const;

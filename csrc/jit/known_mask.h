@@ -1,4 +1,5 @@
-// What a mask that a program makes of sizes alone is: it is made, once, where the program would make it.
+// The classification of masks that depend on sizes alone.  The compiler computes such a mask once, on the device where
+// the program would compute it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -30,8 +30,9 @@ namespace thunder {
 
 Trace channels_last(const Trace& trace, const ExecutorList& executors);
 
-/// Of a gradient that is channels last, where its tensor, of four or five dimensions, is not: a copy laid out as that is.
-/// Fused with what makes the gradient this is a write, and autograd would copy it otherwise.
+/// Copies each gradient that lies channels last into the layout of its input, where that input has four or five
+/// dimensions and lies otherwise.  Autograd would make this copy itself; here the kernel that makes the gradient can
+/// write the other layout at once.
 Trace gradients_as_inputs(const Trace& joint);
 
 }  // namespace thunder

@@ -8,9 +8,9 @@
 
 namespace thunder {
 
-/// Before gradients are taken: fills in the parameter `flows` of calls in recorded gradients that have one, for each
-/// tensor of the parameter `gradients` the bits (passes/reach.h) of the differentiable outputs that depend on what it is
-/// the gradient of.
+/// Fills in the parameter `flows` of calls in recorded gradients, where a call has this parameter; runs before
+/// gradients are taken.  `flows` has a bit set (passes/reach.h) for each tensor of the parameter `gradients`: the
+/// differentiable outputs that depend on the value whose gradient the tensor is.
 Trace mark_flows(const Trace& trace, const std::vector<size_t>& differentiable);
 
 }  // namespace thunder

@@ -15,8 +15,7 @@
 //
 //   t0 = ltorch.windowed_attention(q, k, v, 2, 0)
 //
-// where an executor takes that.  A mask that is chosen by such a condition is what it is where the condition holds, if
-// that is everywhere:
+// where an executor takes that.  A `where` whose condition is known to hold everywhere is replaced by its first value:
 //
 //   m = ltorch.where(ltorch.ge(ltorch.arange(5), 0), bias, float('-inf'))      ->      bias
 //

@@ -27,7 +27,8 @@ class Released {
   void* state_;
 };
 
-/// Until no thread compiles any more: they use what an exit of the process takes away.
+/// Waits until no thread compiles any more.  The exit of the process must wait for this, since compiling threads use
+/// objects that the exit destroys.
 void wait_for_compilations();
 
 /// Runs `work` in a thread of its own, of which wait_for_compilations() knows; in this one if there is no other to be

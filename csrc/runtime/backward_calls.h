@@ -1,4 +1,4 @@
-// What calls of Python in a backward, hooks of the user's, ask of the call of the function that the backward belongs to.
+// State of a compiled function's call that the Python calls in its backward need, such as the user's hooks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -68,7 +68,7 @@ struct ForwardGraph {
     std::shared_ptr<GraphRecording> recording;
     std::vector<char> lends;  ///< per gradient: its memory is that of no other result
     std::vector<Loan> loans;
-    bool overwrites = false;  ///< what is saved, and is overwritten by the next forward
+    bool overwrites = false;  ///< it lies in the saved tensors' memory, which the next forward overwrites in turn
     bool busy = false;
     bool free() const { return !busy && !any_out(loans); }
   };

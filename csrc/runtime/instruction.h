@@ -77,8 +77,9 @@ class Instruction {
   virtual bool needs_python() const { return false; }
   /// Whether it may add its one result to a tensor that is there, by accumulated().
   virtual bool can_accumulate() const { return false; }
-  /// Where it keeps sums of what its one operand gives: the instruction that makes the operand may add there, and then
-  /// leaves None. Null for instructions without.
+  /// The sums over runs in which the instruction accumulates its one operand.  The instruction that makes the operand
+  /// may add its result to the sums directly, and then leaves None in the register.  Null for an instruction without
+  /// sums.
   virtual Accumulation* sums() { return nullptr; }
   virtual std::string str() const = 0;
 

@@ -21,8 +21,8 @@ struct Kernels {
   std::span<const OpDef> records;
   /// Whether one of them fits the call of attention (ops::torch::is_attention).
   bool (*takes)(const Call&);
-  /// Calls the one that fits, with the prefix "grad_forward_" its record that also gives what its gradient reads, and
-  /// returns attention's result.
+  /// Calls the record that fits and returns attention's result.  With the prefix "grad_forward_" it calls the variant
+  /// of the record that also returns what the gradient reads.
   Expr (*call)(Builder& b, const Args& a, const Operands& operands, const std::string& prefix);
   /// The mask as numbers that the kernel can read.
   Expr (*mask)(Builder& b, const Args& a);

@@ -48,7 +48,7 @@ class Communicator {
   void all_gather(Communication& c, const std::string& what) const;
   void reduce_scatter(Communication& c, const std::string& op, const std::string& what) const;
   void all_reduce(Communication& c, const std::string& op, const std::string& what) const;
-  /// Of the outputs of a reduction within another group, where they lie.
+  /// Reduces the outputs of a reduction within another group once more, in place.
   void reduce_further(Communication& c, const std::string& op, const std::string& what) const;
 
  private:
