@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -73,6 +74,12 @@ int64_t sum_of(int64_t a, int64_t b) {
   return out;
 }
 
+int64_t difference_of(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_sub_overflow(a, b, &out)) too_large(a, "-", b);
+  return out;
+}
+
 }  // namespace
 
 Dim sym::from_terms(std::vector<SymTerm> terms) {
@@ -100,41 +107,22 @@ Dim from_atom(SymAtom a) {
 }
 
 int64_t floordiv_int(int64_t a, int64_t b) {
+  if (b == -1 && a == std::numeric_limits<int64_t>::min()) too_large(a, "//", b);
   int64_t q = a / b;
   return q * b != a && ((a < 0) != (b < 0)) ? q - 1 : q;
 }
 
-}  // namespace
-
-std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
-  if (b.is_constant()) {
-    SymExpr e = as_expr(a);
-    for (SymTerm& t : e.terms) {
-      if (t.coefficient % b.constant() != 0) return std::nullopt;
-      t.coefficient /= b.constant();
-    }
-    return from_terms(e.terms);
-  }
-  // A single-term divisor cancels against every term that holds its atoms: (64*s0*s1) over (8*s0).
-  SymExpr eb = as_expr(b), ea = as_expr(a);
-  if (eb.terms.size() != 1) return std::nullopt;
-  const SymTerm& d = eb.terms[0];
-  for (SymTerm& t : ea.terms) {
-    if (t.coefficient % d.coefficient != 0) return std::nullopt;
-    t.coefficient /= d.coefficient;
-    for (const AtomPtr& atom : d.atoms) {
-      auto it = std::find_if(t.atoms.begin(), t.atoms.end(), [&](const AtomPtr& x) { return compare(*x, *atom) == 0; });
-      if (it == t.atoms.end()) return std::nullopt;
-      t.atoms.erase(it);
-    }
-  }
-  return from_terms(ea.terms);
+int64_t mod_int(int64_t a, int64_t b) {
+  int64_t r = b == -1 ? 0 : a % b;  // the processor traps where the quotient does not fit
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
 }
+
+}  // namespace
 
 int64_t sym::evaluate(SymAtom::Kind kind, int64_t a, int64_t b) {
   switch (kind) {
     case SymAtom::FloorDiv: return floordiv_int(a, b);
-    case SymAtom::Mod: return a - floordiv_int(a, b) * b;
+    case SymAtom::Mod: return mod_int(a, b);
     case SymAtom::Max: return std::max(a, b);
     default: return std::min(a, b);
   }
@@ -176,11 +164,13 @@ void print(std::ostream& out, const SymAtom& a, const std::function<std::string(
 void print(std::ostream& out, const SymExpr& e, const std::function<std::string(SymbolId)>& name_of) {
   bool first = true;
   for (const SymTerm& t : e.terms) {
-    int64_t c = t.coefficient;
-    if (!first) out << (c < 0 ? " - " : " + ");
-    else if (c < 0) out << "-";
+    const bool negative = t.coefficient < 0;
+    const uint64_t c = negative ? 0 - static_cast<uint64_t>(t.coefficient) : static_cast<uint64_t>(t.coefficient);
+    // The least integer has no positive counterpart that could be read and subtracted.
+    const bool least = c > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (!first) out << (negative && !least ? " - " : " + ");
+    if (negative && (first || least)) out << "-";
     first = false;
-    c = c < 0 ? -c : c;
     bool star = false;
     if (c != 1 || t.atoms.empty()) {
       out << c;
@@ -255,10 +245,14 @@ std::optional<int64_t> asked(const Dim& d, bool firmly = false) {
 
 bool is_zero_or_one(const Dim& d) { return d.is_constant() && (d.constant() == 0 || d.constant() == 1); }
 
-[[noreturn]] void undecidable(const Dim& a, const char* relation, const Dim& b) {
+[[noreturn]] void unknown(const std::string& asked_for) {
   throw Error(ErrorKind::Runtime,
-              cat("[size] the program asks whether ", a, relation, b,
+              cat("[size] the program ", asked_for,
                   ", but that size depends on the values in a tensor and is known only when the program runs"));
+}
+
+[[noreturn]] void undecidable(const Dim& a, const char* relation, const Dim& b) {
+  unknown(cat("asks whether ", a, relation, b));
 }
 
 }  // namespace
@@ -276,7 +270,7 @@ int64_t Dim::constant() const {
 int64_t Dim::specialize() const {
   if (!expr_) return value_;
   std::optional<int64_t> h = asked(*this, true);
-  if (!h) undecidable(*this, " is ", Dim(0));
+  if (!h) unknown(cat("needs the value of ", *this));
   current_env->guard(DimGuard{DimGuard::Equal, *this, Dim(*h)});
   return *h;
 }
@@ -336,8 +330,11 @@ Dim operator*(const Dim& a, const Dim& b) {
   return from_terms(std::move(terms));
 }
 
-Dim operator-(const Dim& a) { return a.is_constant() ? Dim(-a.value_) : a * Dim(-1); }
-Dim operator-(const Dim& a, const Dim& b) { return a + -b; }
+Dim operator-(const Dim& a) { return a * Dim(-1); }
+Dim operator-(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return difference_of(a.value_, b.value_);
+  return a + -b;
+}
 Dim floordiv(const Dim& a, const Dim& b) { return binary(SymAtom::FloorDiv, a, b); }
 Dim mod(const Dim& a, const Dim& b) { return binary(SymAtom::Mod, a, b); }
 

@@ -1,6 +1,7 @@
 #include "core/dim_algebra.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -51,6 +52,14 @@ std::optional<Dim> above_least(const Dim& d) {
   return sum;
 }
 
+// Whether `by` divides the coefficient, which is the quotient then.  The processor traps at what does not fit.
+bool divide_exactly(int64_t& coefficient, int64_t by) {
+  if (by == 0 || (by == -1 && coefficient == std::numeric_limits<int64_t>::min())) return false;
+  if (coefficient % by != 0) return false;
+  coefficient /= by;
+  return true;
+}
+
 }  // namespace
 
 int64_t evaluate(const Dim& d, const std::function<int64_t(SymbolId)>& value_of) {
@@ -83,6 +92,29 @@ std::optional<int64_t> least_value(const Dim& d) {
     else if (t.coefficient < 0) return std::nullopt;
   }
   return bound;
+}
+
+std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
+  if (b.is_constant()) {
+    SymExpr e = sym::as_expr(a);
+    for (SymTerm& t : e.terms)
+      if (!divide_exactly(t.coefficient, b.constant())) return std::nullopt;
+    return sym::from_terms(e.terms);
+  }
+  // A single-term divisor cancels against every term that holds its atoms: (64*s0*s1) over (8*s0).
+  SymExpr eb = sym::as_expr(b), ea = sym::as_expr(a);
+  if (eb.terms.size() != 1) return std::nullopt;
+  const SymTerm& d = eb.terms[0];
+  for (SymTerm& t : ea.terms) {
+    if (!divide_exactly(t.coefficient, d.coefficient)) return std::nullopt;
+    for (const AtomPtr& atom : d.atoms) {
+      auto it =
+          std::find_if(t.atoms.begin(), t.atoms.end(), [&](const AtomPtr& x) { return sym::compare(*x, *atom) == 0; });
+      if (it == t.atoms.end()) return std::nullopt;
+      t.atoms.erase(it);
+    }
+  }
+  return sym::from_terms(ea.terms);
 }
 
 std::pair<Dim, Dim> divided_terms(const Dim& a, const Dim& b) {

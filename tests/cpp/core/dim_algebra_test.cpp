@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include <limits>
 #include <map>
 
 #include "core/error.h"
@@ -41,6 +42,18 @@ TEST_CASE("evaluate: without a Dim on the way, and a division by zero is an erro
   CHECK(evaluate(floordiv(d.s - 10, 2), value_of) == -2);
   CHECK(evaluate(mod(d.s, 4) + max(d.u * 0 + d.s, d.s), value_of) == 10);
   CHECK_THROWS_WITH_AS(evaluate(floordiv(d.s, d.t), value_of), "[size] division of s by zero", Error);
+}
+
+TEST_CASE("exact_quotient: a polynomial or nothing, also where the processor would trap") {
+  Two d;
+  const Dim least = std::numeric_limits<int64_t>::min();
+  CHECK(exact_quotient(d.s * d.t * 64, d.s * 8).value().same(d.t * 8));
+  CHECK(exact_quotient(d.s * least, d.s).value().same(least));
+  CHECK(exact_quotient(d.s * 3, -1).value().same(d.s * -3));
+  CHECK_FALSE(exact_quotient(d.s * d.t * 64 + 1, d.s * 8));
+  CHECK_FALSE(exact_quotient(d.s * least, -1));
+  CHECK_FALSE(exact_quotient(d.s * least, d.s * -1));
+  CHECK_FALSE(exact_quotient(d.s, 0));
 }
 
 TEST_CASE("divided_terms: what the divisor divides, and the rest") {

@@ -102,6 +102,34 @@ TEST_CASE("dim: what does not fit into 64 bits is an error") {
   CHECK(error_of([&] { (void)(d.s * big + d.s * big); }) ==
         "[size] 4611686018427387904 + 4611686018427387904 is too large for a symbolic integer");
   CHECK((most - 1 + 1).constant() == most.constant());
+  const Dim least = std::numeric_limits<int64_t>::min();
+  CHECK(error_of([&] { -least; }) == "[size] -9223372036854775808 * -1 is too large for a symbolic integer");
+  CHECK(error_of([&] { (void)-(d.s * least); }) ==
+        "[size] -9223372036854775808 * -1 is too large for a symbolic integer");
+  CHECK(error_of([&] { 0 - least; }) == "[size] 0 - -9223372036854775808 is too large for a symbolic integer");
+  CHECK(error_of([&] { floordiv(least, -1); }) ==
+        "[size] -9223372036854775808 // -1 is too large for a symbolic integer");
+}
+
+TEST_CASE("dim: what fits into 64 bits is computed, by way of the least integer too") {
+  Symbols d;
+  const Dim most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  CHECK((-1 - least).same(most));
+  CHECK((-most - 1).same(least));
+  CHECK((least - least).same(0));
+  CHECK(mod(least, -1).same(0));
+  CHECK(mod(least, most).same(most - 1));
+  CHECK(mod(most, least).same(-1));
+  CHECK(mod(least, 3).same(1));
+  CHECK(floordiv(least, 1).same(least));
+  CHECK(floordiv(least, 3).same(-3074457345618258603));
+  // No polynomial is the quotient, which is too large but for 0.
+  const Dim quotient = floordiv(d.s * least, -1);
+  CHECK(quotient.substitute([](SymbolId) { return Dim(0); }).same(0));
+  CHECK(error_of([&] { quotient.substitute([](SymbolId) { return Dim(1); }); }) ==
+        "[size] -9223372036854775808 // -1 is too large for a symbolic integer");
+  CHECK(floordiv(d.s * least, d.s).same(least));
+  CHECK(mod(d.s * least, -1).substitute([](SymbolId) { return Dim(1); }).same(0));
 }
 
 // ---- the normal form ------------------------------------------------------------------------------------------------
@@ -148,6 +176,9 @@ TEST_CASE("dim: printed as a Python expression") {
   CHECK((2 * floordiv(d.s + 1, d.t)).str() == "2*((s + 1) // (t))");
   CHECK(max(d.u, d.v + 1).str() == "max(u, v + 1)");
   CHECK(min(d.u, 4).str() == "min(u, 4)");
+  const Dim least = std::numeric_limits<int64_t>::min();
+  CHECK((d.s * least).str() == "-9223372036854775808*s");
+  CHECK((d.s + least).str() == "s + -9223372036854775808");
   CHECK((2 * d.s + 1).str([](SymbolId) { return std::string("n"); }) == "2*n + 1");
   CHECK(floordiv(d.s, 2).str([](SymbolId) { return std::string("n"); }) == "((n) // (2))");
   CHECK(cat(d.s + 1) == "s + 1");
@@ -280,7 +311,9 @@ TEST_CASE("dim: an integer that is needed of a symbol is its hint, and a guard")
 TEST_CASE("dim: an integer that is needed of a length that only a run can tell is an error") {
   Symbols d;
   CHECK(error_of([&] { (d.u + d.s).constant(); }) == "[size] a known integer is needed, got the symbolic size s + u");
-  CHECK(error_of([&] { d.u.specialize(); }) != "");
+  CHECK(error_of([&] { d.u.specialize(); }) ==
+        "[size] the program needs the value of u, but that size depends on the values in a tensor and is known only "
+        "when the program runs");
   CHECK(d.env.guards().empty());
 }
 
