@@ -59,9 +59,6 @@ DType promote_floats(DType a, DType b) {
 }
 
 DType promote_integers(DType a, DType b) {
-  THUNDER_CHECK(!is_unsigned_beyond_byte(a) && !is_unsigned_beyond_byte(b), Runtime, "promote_types",
-                "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", torch_name(a),
-                " and ", torch_name(b));
   if (a == DType::u8 || b == DType::u8) {
     DType other = a == DType::u8 ? b : a;
     return other == DType::i8 ? DType::i16 : other;
@@ -122,6 +119,10 @@ DType promote_types(DType a, DType b) {
                 "Promotion for Float8 Types is not supported, attempted to promote ", torch_name(a), " and ",
                 torch_name(b));
   NumberKind ka = number_kind(a), kb = number_kind(b);
+  THUNDER_CHECK((!is_unsigned_beyond_byte(a) && !is_unsigned_beyond_byte(b)) || is_floating(a) || is_floating(b),
+                Runtime, "promote_types",
+                "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", torch_name(a),
+                " and ", torch_name(b));
   if (ka == NumberKind::Complex || kb == NumberKind::Complex) {
     DType real = promote_types(real_part_type(a), real_part_type(b));
     if (!is_floating(real)) real = DType::f32;
@@ -136,6 +137,20 @@ DType promote_types(DType a, DType b) {
   return promote_integers(a, b);
 }
 
+namespace {
+
+// Of two categories of operands; nothing for one that is empty.
+std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
+  if (!higher) return lower;
+  if (!lower || number_kind(*higher) >= number_kind(*lower)) return higher;
+  if (!is_floating(*higher)) return is_complex(*lower) ? lower : promote_types(*higher, *lower);
+  // Complex numbers bring their kind; the width stays that of the floats.
+  THUNDER_CHECK(!is_float8(*higher), Runtime, "result_type", "Unknown Complex ScalarType for ", torch_name(*higher));
+  return complex_type_of(*higher);
+}
+
+}  // namespace
+
 DType result_type(const std::vector<PromotionOperand>& operands, DType default_dtype) {
   std::optional<DType> results[3];
   for (const PromotionOperand& o : operands) {
@@ -147,12 +162,6 @@ DType result_type(const std::vector<PromotionOperand>& operands, DType default_d
     std::optional<DType>& r = results[o.category];
     r = r ? promote_types(*r, t) : t;
   }
-  auto combine = [](std::optional<DType> higher, std::optional<DType> lower) -> std::optional<DType> {
-    if (!higher) return lower;
-    if (!lower) return higher;
-    if (number_kind(*higher) >= number_kind(*lower)) return higher;
-    return promote_types(*higher, *lower);
-  };
   std::optional<DType> r = combine(results[0], combine(results[1], results[2]));
   THUNDER_CHECK(r.has_value(), Runtime, "result_type", "at least one operand is needed");
   return *r;

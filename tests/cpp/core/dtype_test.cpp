@@ -3,9 +3,12 @@
 
 #include <doctest.h>
 
+#include <functional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "core/error.h"
 
@@ -116,13 +119,20 @@ TEST_CASE("promote_types: as torch.promote_types of PyTorch 2") {
   }
 }
 
-TEST_CASE("promote_types: wide unsigned integers promote with floats alone") {
+TEST_CASE("promote_types: wide unsigned integers promote with themselves and floats alone") {
   for (DType t : {DType::u16, DType::u32, DType::u64}) {
     CHECK(promote_types(t, t) == t);
     CHECK(promote_types(t, DType::f16) == DType::f16);
     CHECK(promote_types(DType::f64, t) == DType::f64);
-    for (DType other : {DType::u8, DType::i8, DType::i64}) CHECK_THROWS_AS(promote_types(t, other), Error);
+    for (DType other : {DType::boolean, DType::u8, DType::i8, DType::i64, DType::c32, DType::c64, DType::c128}) {
+      CHECK_THROWS_AS(promote_types(t, other), Error);
+      CHECK_THROWS_AS(promote_types(other, t), Error);
+    }
   }
+  CHECK_THROWS_WITH_AS(promote_types(DType::u16, DType::u32),
+                       "[promote_types] Promotion for uint16, uint32, uint64 types is not supported, attempted to "
+                       "promote uint16 and uint32",
+                       Error);
   CHECK_THROWS_WITH_AS(promote_types(DType::i32, DType::u16),
                        "[promote_types] Promotion for uint16, uint32, uint64 types is not supported, attempted to "
                        "promote int32 and uint16",
@@ -166,6 +176,66 @@ TEST_CASE("result_type: a lower category counts only if its kind of number is hi
   CHECK(result({dim(DType::boolean), number(DType::i64)}) == DType::i64);
   CHECK(result({dim(DType::f64), number(DType::c128)}) == DType::c128);
   CHECK(result({dim(DType::bf16), number(DType::c128)}) == DType::c64);
+  CHECK(result({dim(DType::u16), zero(DType::boolean), number(DType::i64)}) == DType::u16);
+  CHECK(result({dim(DType::u16), zero(DType::c128)}) == DType::c128);
+  CHECK_THROWS_WITH_AS(result({dim(DType::boolean), zero(DType::u16)}),
+                       "[promote_types] Promotion for uint16, uint32, uint64 types is not supported, attempted to "
+                       "promote bool and uint16",
+                       Error);
+  CHECK_THROWS_WITH_AS(result({dim(DType::f8e5m2), number(DType::c128)}),
+                       "[result_type] Unknown Complex ScalarType for float8_e5m2", Error);
+}
+
+// Whether the results, of kPromoted in order, have these names.
+void check_row(const std::string& names, const std::function<DType(DType)>& result) {
+  std::istringstream row(names);
+  for (DType t : kPromoted) {
+    std::string expected;
+    REQUIRE((row >> expected));
+    CAPTURE(names);
+    CAPTURE(t);
+    CHECK(short_name(result(t)) == expected);
+  }
+}
+
+TEST_CASE("result_type: a tensor with dimensions and one without, as torch.result_type of PyTorch 2") {
+  static constexpr const char* kRows[] = {
+      "b8 ui8 i8 i16 i32 i64 f16 bf16 f32 f64 c32 c64 c128",
+      "ui8 ui8 ui8 ui8 ui8 ui8 f16 bf16 f32 f64 c32 c64 c128",
+      "i8 i8 i8 i8 i8 i8 f16 bf16 f32 f64 c32 c64 c128",
+      "i16 i16 i16 i16 i16 i16 f16 bf16 f32 f64 c32 c64 c128",
+      "i32 i32 i32 i32 i32 i32 f16 bf16 f32 f64 c32 c64 c128",
+      "i64 i64 i64 i64 i64 i64 f16 bf16 f32 f64 c32 c64 c128",
+      "f16 f16 f16 f16 f16 f16 f16 f16 f16 f16 c32 c32 c32",
+      "bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 c64 c64 c64",
+      "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 c64 c64 c64",
+      "f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 c128 c128 c128",
+      "c32 c32 c32 c32 c32 c32 c32 c32 c32 c32 c32 c32 c32",
+      "c64 c64 c64 c64 c64 c64 c64 c64 c64 c64 c64 c64 c64",
+      "c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128",
+  };
+  for (size_t i = 0; i < std::size(kPromoted); ++i)
+    check_row(kRows[i], [&](DType zero) {
+      return result_type({{zero, Operand::ZeroDimTensor}, {kPromoted[i], Operand::DimTensor}}, DType::f32);
+    });
+}
+
+TEST_CASE("result_type: a tensor and a Python number, as torch.result_type of PyTorch 2") {
+  const std::tuple<DType, DType, const char*> rows[] = {
+      {DType::i64, DType::f64, "i64 ui8 i8 i16 i32 i64 f16 bf16 f32 f64 c32 c64 c128"},
+      {DType::f64, DType::f16, "f16 f16 f16 f16 f16 f16 f16 bf16 f32 f64 c32 c64 c128"},
+      {DType::f64, DType::f32, "f32 f32 f32 f32 f32 f32 f16 bf16 f32 f64 c32 c64 c128"},
+      {DType::f64, DType::f64, "f64 f64 f64 f64 f64 f64 f16 bf16 f32 f64 c32 c64 c128"},
+      {DType::c128, DType::f16, "c32 c32 c32 c32 c32 c32 c32 c64 c64 c128 c32 c64 c128"},
+      {DType::c128, DType::bf16, "c64 c64 c64 c64 c64 c64 c32 c64 c64 c128 c32 c64 c128"},
+      {DType::c128, DType::f32, "c64 c64 c64 c64 c64 c64 c32 c64 c64 c128 c32 c64 c128"},
+      {DType::c128, DType::f64, "c128 c128 c128 c128 c128 c128 c32 c64 c64 c128 c32 c64 c128"},
+  };
+  for (const auto& [number, by_default, names] : rows)
+    for (auto category : {Operand::DimTensor, Operand::ZeroDimTensor})
+      check_row(names, [&, number = number, by_default = by_default](DType t) {
+        return result_type({{t, category}, {number, Operand::WrappedNumber}}, by_default);
+      });
 }
 
 TEST_CASE("result_type: operands of one category promote, in any order") {
