@@ -40,8 +40,9 @@ Device Device::parse(std::string_view text) {
   if (colon == std::string_view::npos) return d;
   std::string_view digits = text.substr(colon + 1);
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), d.index);
-  THUNDER_CHECK(error == std::errc() && end == digits.data() + digits.size() && d.index >= 0, Runtime, "device",
-                "Invalid device string: '", text, "'");
+  const bool leading_zero = digits.size() > 1 && digits[0] == '0';
+  THUNDER_CHECK(error == std::errc() && end == digits.data() + digits.size() && d.index >= 0 && !leading_zero, Runtime,
+                "device", "Invalid device string: '", text, "'");
   return d;
 }
 

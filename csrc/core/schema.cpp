@@ -1,9 +1,12 @@
 #include "core/schema.h"
 
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/syntax.h"
 
 namespace thunder {
 namespace {
@@ -37,8 +40,10 @@ class SchemaParser {
       if (accept("*,") || accept("*")) {
         keyword_only = true;
       } else {
-        s.params.push_back(param());
-        s.params.back().keyword_only = keyword_only;
+        Param p = param();
+        if (s.index_of(p.name) >= 0) fail(cat("two parameters are named '", p.name, "'"));
+        p.keyword_only = keyword_only;
+        s.params.push_back(std::move(p));
         skip();
         if (peek() != ')') expect(",");
       }
@@ -47,7 +52,10 @@ class SchemaParser {
     skip();
     expect("->");
     skip();
-    s.results = text_.substr(pos_);
+    const size_t from = pos_;
+    results();
+    if (pos_ < text_.size()) fail("the text goes on after the results");
+    s.results = text_.substr(from);
     return s;
   }
 
@@ -77,19 +85,43 @@ class SchemaParser {
     return part;
   }
 
+  // One result, or several in brackets.
+  void results() {
+    if (accept("None")) return;
+    if (!accept("(")) return result();
+    do {
+      skip();
+      result();
+    } while (accept(","));
+    expect(")");
+  }
+
+  void result() {
+    const std::string_view type = until(" [?,)");
+    if (!kinds().count(type)) fail(cat("unknown type '", type, "'"));
+    accept("[]");
+    accept("?");
+  }
+
+  // What stands between the brackets of a list.
+  void length(Param& p) {
+    const std::string_view n = until("]");
+    p.list = true;
+    p.strict = n == ":";
+    expect("]");
+    if (n.empty() || p.strict) return;
+    const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), p.repeat);
+    if (error != std::errc() || end != n.data() + n.size() || p.repeat <= 0)
+      fail(cat("'", n, "' is no length of a list"));
+  }
+
   Param param() {
     Param p;
     std::string_view type = until(" [?");
     auto it = kinds().find(type);
     if (it == kinds().end()) fail(cat("unknown type '", type, "'"));
     p.kind = it->second;
-    if (accept("[")) {
-      p.list = true;
-      std::string_view n = until("]");
-      p.strict = n == ":";
-      if (!n.empty()) std::from_chars(n.data(), n.data() + n.size(), p.repeat);
-      expect("]");
-    }
+    if (accept("[")) length(p);
     p.optional = accept("?");
     skip();
     p.varargs = accept("...");
@@ -102,22 +134,13 @@ class SchemaParser {
   }
 
   Arg literal(const Param& p) {
-    if (peek() == '\'') {
-      ++pos_;
+    if (accept("'")) {
       std::string s(until("'"));
-      ++pos_;
+      expect("'");
       return s;
     }
-    if (accept("[") || accept("(")) {
-      ArgList items;
-      while (!accept("]") && !accept(")")) {
-        items.push_back(literal(p));
-        skip();
-        accept(",");
-        skip();
-      }
-      return Arg::list(std::move(items));
-    }
+    for (const auto& [open, close] : {std::pair("[", "]"), std::pair("(", ")")})
+      if (accept(open)) return literals(p, close);
     std::string_view word = until(",)] ");
     if (word == "None") return nullptr;
     if (word == "True") return true;
@@ -134,6 +157,18 @@ class SchemaParser {
     auto [end_f, error_f] = std::from_chars(word.data(), word.data() + word.size(), f);
     if (error_f == std::errc() && end_f == word.data() + word.size()) return f;
     fail(cat("cannot read the default '", word, "'"));
+  }
+
+  Arg literals(const Param& p, std::string_view close) {
+    ArgList items;
+    skip();
+    while (!accept(close)) {
+      items.push_back(literal(p));
+      skip();
+      if (!text_.substr(pos_).starts_with(close)) expect(",");
+      skip();
+    }
+    return Arg::list(std::move(items));
   }
 
   std::string_view text_;
@@ -171,6 +206,12 @@ bool bindable_as_list(const Param& p, const Arg& a) {
          !a.is_sequence() && accepts_one(p.kind, a);
 }
 
+Device device_numbered(int64_t index) {
+  THUNDER_CHECK(index >= 0, Runtime, "device", "Device index must not be negative");
+  THUNDER_CHECK(index <= std::numeric_limits<int16_t>::max(), Runtime, "device", "there is no device ", index);
+  return {DeviceType::cuda, static_cast<int16_t>(index)};
+}
+
 // The argument as the parameter wants it: a lone int becomes a list, a device string a device, a tuple a list.
 Arg adapt(const Param& p, const Arg& a) {
   if (a.is_none()) return a;
@@ -182,7 +223,7 @@ Arg adapt(const Param& p, const Arg& a) {
   if (p.kind == Param::Kind::Device) {
     if (a.kind() == Arg::Kind::Str) return with_index(Device::parse(a.str()));
     if (a.kind() == Arg::Kind::Device) return with_index(a.device());
-    if (a.kind() == Arg::Kind::Int) return Device{DeviceType::cuda, static_cast<int16_t>(a.dim().constant())};
+    if (a.kind() == Arg::Kind::Int) return device_numbered(a.dim().constant());
   }
   if (p.kind == Param::Kind::Float && a.is_literal_number()) return a.real();
   return a;
@@ -194,7 +235,7 @@ std::string default_str(const Param& p) {
     case Arg::Kind::None: return "None";
     case Arg::Kind::Bool: return d.boolean() ? "True" : "False";
     case Arg::Kind::Int: return d.dim().str();
-    case Arg::Kind::Float: return cat(d.real());
+    case Arg::Kind::Float: return std::isinf(d.real()) ? cat(d.real()) : syntax::repr(d.real());
     case Arg::Kind::Str: return "'" + d.str() + "'";
     case Arg::Kind::DType: return cat(d.dtype());
     case Arg::Kind::Constant: return d.constant().name;

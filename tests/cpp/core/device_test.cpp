@@ -61,7 +61,8 @@ TEST_CASE("device: an unknown type is an error that lists the known ones") {
 }
 
 TEST_CASE("device: an index that is no number, negative or too large is an error that shows the text") {
-  for (std::string text : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda: 1", "cuda:1:2", "cuda:+1", "cuda:32768"})
+  for (std::string text :
+       {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda: 1", "cuda:1:2", "cuda:+1", "cuda:32768", "cuda:01", "cuda:00"})
     CHECK(error_of(text) == "[device] Invalid device string: '" + text + "'");
 }
 

@@ -103,7 +103,9 @@ TEST_CASE("schema: what str writes is what parse reads") {
        {"f() -> None", "softmax(Tensor input, int? dim=None, *, dtype? dtype=None) -> Tensor",
         "max.dim(Tensor a, int dim=-1) -> (Tensor, Tensor)", "view(Tensor a, int[] ...shape) -> Tensor",
         "pool(Tensor a, int[2] size, int[:] stride=[1, 2], bool ceil=False) -> Tensor[]",
-        "g(*, str mode='sum', float eps=1e-05, dtype t=torch.float32, any x, index i, Scalar s) -> any"}) {
+        "g(*, str mode='sum', float eps=1e-05, dtype t=torch.float32, any x, index i, Scalar s) -> any",
+        "h(float a=1.0, float b=0.3333333333333333, float c=1e+16, float d=-inf, Number e=0.0, Number f=0) -> None",
+        "k(float[] a=[0.1, 1.0], memory_format m=torch.contiguous_format) -> (Tensor, Tensor[], any)"}) {
     CAPTURE(text);
     CHECK(Schema::parse(text).str() == text);
   }
@@ -121,6 +123,39 @@ TEST_CASE("schema: an error shows the text, the place and what is wrong") {
   CHECK(error_of("f(int a=x) -> None").find("cannot read the default 'x'") != std::string::npos);
   CHECK(error_of("f(int a=) -> None").find("cannot read the default ''") != std::string::npos);
   CHECK(error_of("f(int[ a) -> None").find("expected ']'") != std::string::npos);
+  CHECK(error_of("f(str a='x) -> None").find("at 19: expected '''") != std::string::npos);
+  CHECK(error_of("f(str a=') -> None").find("expected '''") != std::string::npos);
+  CHECK(error_of("f(int a, *, int a) -> None").find("two parameters are named 'a'") != std::string::npos);
+}
+
+TEST_CASE("schema: the length of a list is a number above 0") {
+  for (const char* length : {"x", "2x", "x2", "0", "-1", " ", "::", "99999999999"}) {
+    CAPTURE(length);
+    CHECK(error_of(cat("f(int[", length, "] a) -> None")).find(cat("'", length, "' is no length of a list")) !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("schema: a list is closed as it was opened, with commas between its items") {
+  CHECK(param("int[] a=(1, 2)").default_value.value().same(Arg::list({1, 2})));
+  CHECK(param("int[] a=[ 1, 2, ]").default_value.value().same(Arg::list({1, 2})));
+  CHECK(error_of("f(int[] a=[1)) -> None").find("expected ','") != std::string::npos);
+  CHECK(error_of("f(int[] a=(1]) -> None").find("expected ','") != std::string::npos);
+  CHECK(error_of("f(int[] a=[1 2]) -> None").find("expected ','") != std::string::npos);
+  CHECK(error_of("f(int[] a=[1, 2").find("expected ','") != std::string::npos);
+}
+
+TEST_CASE("schema: results are types of parameters, lists of them, several in brackets, or None") {
+  for (const char* results :
+       {"Tensor", "Tensor?", "Tensor[]", "(Tensor, Tensor)", "(any)", "(Tensor, Tensor[])", "any[]", "int", "None"}) {
+    CAPTURE(results);
+    CHECK(Schema::parse(cat("f() -> ", results)).results == results);
+  }
+  for (const char* results : {"", "nonsense", "tensor", "Tensor[", "Tensor[2]", "(Tensor", "(Tensor,)", "()", "Tensor,",
+                              "(Tensor) x", "None[]", "(None)", "Tensor -> Tensor"}) {
+    CAPTURE(results);
+    CHECK(error_of(cat("f() -> ", results)).starts_with(cat("schema 'f() -> ", results, "' at ")));
+  }
 }
 
 // ---- what a parameter takes -----------------------------------------------------------------------------------------
@@ -256,6 +291,24 @@ TEST_CASE("bind: a device's text becomes a device, a number where a float is dec
   CHECK(bound("f(float x) -> None", {2}).same(Arg::tuple({2.0})));
   CHECK(bound("f(float x) -> None", {true}).same(Arg::tuple({1.0})));
   CHECK(bound("f(Number x) -> None", {2}).same(Arg::tuple({2})));
+}
+
+TEST_CASE("bind: a device that there cannot be is an error of PyTorch's kind, and no reason to try an overload") {
+  const Schema f = Schema::parse("f(device d) -> None");
+  const auto error = [&](const Arg& device) -> std::string {
+    try {
+      thunder::bind(f, {device}, {});
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::Runtime);
+      return e.what();
+    }
+    return "no error";
+  };
+  CHECK(error("gpu").find("at start of device string: gpu") != std::string::npos);
+  CHECK(error("cuda:01") == "[device] Invalid device string: 'cuda:01'");
+  CHECK(error(-1) == "[device] Device index must not be negative");
+  CHECK(error(70000) == "[device] there is no device 70000");
+  CHECK(error(32767) == "no error");
 }
 
 }  // namespace
