@@ -1,14 +1,23 @@
 #include "core/rewrite.h"
 
+#include "core/error.h"
+
 namespace thunder {
 
 Arg Substitution::operator()(Value v) const {
-  Arg result = v;
-  for (auto it = map_.find(v); it != map_.end(); it = map_.find(result.value())) {
-    result = it->second;
-    if (!result.is_value()) break;
-  }
-  return result;
+  if (map_.find(v) == map_.end()) return v;
+  const std::function<Arg(Value, size_t)> follow = [&](Value from, size_t steps) -> Arg {
+    for (auto it = map_.find(from); it != map_.end(); it = map_.find(from)) {
+      const Arg& to = it->second;
+      // A value in its own replacement is the value itself: x becomes (x, y).
+      if (to.is_value() && to.value() == from) break;
+      THUNDER_ASSERT(steps++ < map_.size(), "the replacement of ", v.name(), " leads back to ", from.name());
+      if (!to.is_value()) return map_values(to, [&](Value u) { return u == from ? Arg(u) : follow(u, steps); });
+      from = to.value();
+    }
+    return from;
+  };
+  return follow(v, 0);
 }
 
 Arg Substitution::operator()(const Arg& a) const {

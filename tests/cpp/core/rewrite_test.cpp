@@ -1,6 +1,7 @@
 // Tools that passes share: substitution, uses, producers, bound symbols.
 #include "core/rewrite.h"
 
+#include "core/error.h"
 #include "core/test_ops.h"
 
 namespace thunder {
@@ -52,6 +53,38 @@ TEST_CASE("Substitution: a value may become a literal or a container, in contain
   REQUIRE(args.size() == 2);
   CHECK(args[0].same(2.5));
   CHECK(args[1].same("a"));
+}
+
+TEST_CASE("Substitution: chains are followed into containers") {
+  Four v;
+  Substitution map;
+  map.replace(v.x, Arg::list({v.y, Arg::tuple({v.y, 1})}));
+  map.replace(v.y, v.z);
+  CHECK(map(v.x).same(Arg::list({v.z, Arg::tuple({v.z, 1})})));
+  map.replace(v.z, Arg::list({v.w}));
+  map.replace(v.w, 2);
+  CHECK(map(v.y).same(Arg::list({2})));
+}
+
+TEST_CASE("Substitution: a value in its own replacement is the value itself") {
+  Four v;
+  Substitution map;
+  map.replace(v.x, v.x);
+  CHECK(map(v.x).value() == v.x);
+  map.replace(v.y, v.x);
+  CHECK(map(v.y).value() == v.x);
+  map.replace(v.z, Arg::tuple({v.z, v.y}));
+  CHECK(map(v.z).same(Arg::tuple({v.z, v.x})));
+}
+
+TEST_CASE("Substitution: a chain that leads back to where it was is an error") {
+  Four v;
+  Substitution map;
+  map.replace(v.x, v.y);
+  map.replace(v.y, v.x);
+  map.replace(v.z, Arg::list({v.w}));
+  map.replace(v.w, Arg::list({v.z}));
+  for (Value start : {v.x, v.y, v.z, v.w}) CHECK_THROWS_AS(map(start), Error);
 }
 
 TEST_CASE("Substitution: the last replacement of a value counts") {
