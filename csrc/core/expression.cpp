@@ -18,6 +18,19 @@ std::vector<Token> tokenize(std::string_view text, size_t line) {
   }
 }
 
+// ---- Nesting --------------------------------------------------------------------------------------------------------
+
+namespace {
+thread_local size_t levels = 0;
+}  // namespace
+
+Nesting::Nesting(size_t line) {
+  if (levels >= kMost) fail(line, cat("more than ", kMost, " levels are nested here"));
+  ++levels;
+}
+
+Nesting::~Nesting() { --levels; }
+
 // ---- Cursor ---------------------------------------------------------------------------------------------------------
 
 Token Cursor::take() {
@@ -103,9 +116,26 @@ Dim Expression::as_dim(const Arg& a) const {
   c_.error("expected an int or a symbolic size");
 }
 
+namespace {
+
+// What the function computes; that a size is too large is an error of the text.
+template <class F>
+Dim computed(const Cursor& c, const F& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    c.error(e.what());
+  }
+}
+
+}  // namespace
+
 Arg Expression::sum(const Arg& a, const Arg& b) const {
   auto is_float = [](const Arg& x) { return x.kind() == Arg::Kind::Float || x.kind() == Arg::Kind::Complex; };
-  if (!is_float(a) && !is_float(b)) return as_dim(a) + as_dim(b);
+  if (!is_float(a) && !is_float(b)) {
+    const Dim x = as_dim(a), y = as_dim(b);
+    return computed(c_, [&] { return x + y; });
+  }
   if (!a.is_literal_number() || !b.is_literal_number())
     c_.error("'+' and '-' are for sizes and the parts of a complex number");
   return a.complex() + b.complex();
@@ -114,7 +144,8 @@ Arg Expression::sum(const Arg& a, const Arg& b) const {
 Arg Expression::negate(const Arg& a) const {
   if (a.kind() == Arg::Kind::Float) return -a.real();
   if (a.kind() == Arg::Kind::Complex) return -a.complex();
-  return -as_dim(a);
+  const Dim x = as_dim(a);
+  return computed(c_, [&] { return -x; });
 }
 
 Arg Expression::term() {
@@ -123,12 +154,16 @@ Arg Expression::term() {
     std::string op = c_.take().text;
     Dim a = as_dim(left), b = as_dim(unary());
     if (op != "*" && b.is_constant() && b.constant() == 0) c_.error("division by zero");
-    left = op == "*" ? a * b : op == "//" ? floordiv(a, b) : mod(a, b);
+    const Dim result = computed(c_, [&] { return op == "*" ? a * b : op == "//" ? floordiv(a, b) : mod(a, b); });
+    if (op != "*" && !result.is_constant() && ++quotients_ > kMostQuotients)
+      c_.error(cat("more than ", kMostQuotients, " quotients and remainders of symbolic sizes"));
+    left = result;
   }
   return left;
 }
 
 Arg Expression::unary() {
+  const Nesting level(c_.line());
   if (c_.accept("+")) return unary();
   if (!c_.accept("-")) return primary();
   if (c_.peek().kind == Token::Int) return integer("-" + c_.take().text);  // the least int has no positive counterpart

@@ -16,6 +16,17 @@ namespace thunder::syntax {
 /// The tokens of a piece of the line with this number; errors name it.
 std::vector<Token> tokenize(std::string_view text, size_t line);
 
+/// A level of what the parser reads by calling itself (brackets, signs, bodies, types that name others), for the length
+/// of a scope.  Error (Value), naming the line, where there are more on this thread than the stack surely holds.
+class Nesting {
+ public:
+  static constexpr size_t kMost = 500;
+  explicit Nesting(size_t line);
+  ~Nesting();
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+};
+
 /// A place in the tokens of a line.
 class Cursor {
  public:
@@ -53,6 +64,9 @@ using NameFn = std::function<Arg(const std::string& name)>;
 
 class Expression {
  public:
+  /// Of symbolic sizes: each may be nested in the next one, without a bracket, and whoever walks a size calls itself.
+  static constexpr size_t kMostQuotients = 5000;
+
   Expression(Cursor& cursor, NameFn name) : c_(cursor), name_(std::move(name)) {}
 
   Arg parse();
@@ -79,6 +93,7 @@ class Expression {
 
   Cursor& c_;
   NameFn name_;
+  size_t quotients_ = 0;
 };
 
 }  // namespace thunder::syntax

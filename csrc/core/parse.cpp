@@ -18,6 +18,7 @@ using syntax::Cursor;
 using syntax::Expression;
 using syntax::fail;
 using syntax::NameFn;
+using syntax::Nesting;
 using syntax::Token;
 using syntax::tokenize;
 
@@ -105,17 +106,19 @@ class Reader {
     flat_.push_back(std::move(s));
   }
 
-  // Whether the comment was a note.
-  bool note(std::string_view text, size_t number) {
-    if (!is_note(text)) return false;
-    std::vector<Token> t = tokenize(text, number);
-    Cursor c(t, number);
-    std::string name = c.name("a name");
-    c.expect(":");
-    if (c.peek().kind == Token::String) annotate(name, c.take().text, number);
-    else operators[number] = c.dotted_name("an operator's name");
-    c.expect_end();
-    if (c.peek().kind == Token::Comment) note(c.peek().text, number);
+  // Whether the comment was a note.  Others may follow it on the line.
+  bool note(std::string_view comment, size_t number) {
+    if (!is_note(comment)) return false;
+    for (std::string text(comment); is_note(text);) {
+      std::vector<Token> t = tokenize(text, number);
+      Cursor c(t, number);
+      std::string name = c.name("a name");
+      c.expect(":");
+      if (c.peek().kind == Token::String) annotate(name, c.take().text, number);
+      else operators[number] = c.dotted_name("an operator's name");
+      c.expect_end();
+      text = c.peek().kind == Token::Comment ? c.peek().text : "";
+    }
     return true;
   }
 
@@ -134,6 +137,7 @@ class Reader {
   }
 
   Statement tree(size_t& next) {
+    const Nesting level(flat_[next].line);
     Statement s = std::move(flat_[next++]);
     while (next < flat_.size() && flat_[next].comment && flat_[next].indent > s.indent) s.body.push_back(tree(next));
     return s;
@@ -228,6 +232,7 @@ class Parser {
       fail(line, cat("no line says what '", name, "' is (# ", name, ": \"cpu f32[2]\")"));
     if (!types_in_progress_.insert(name).second)
       fail(it->second.line, cat("the type of '", name, "' refers to itself"));
+    const Nesting level(it->second.line);
     Type type = parse_type(it->second);
     types_in_progress_.erase(name);
     return types_.emplace(name, std::move(type)).first->second;
@@ -504,7 +509,12 @@ class Parser {
     if (local || (candidates.empty() && !s.body.empty())) return use_local_operator(callee, positional, keyword, made);
     if (candidates.empty()) fail(s.line, cat("there is no operator that prints as '", callee, "'"));
     std::string why;
-    std::optional<syntax::Resolved> found = syntax::resolve(candidates, positional, keyword, &why);
+    std::optional<syntax::Resolved> found;
+    try {
+      found = syntax::resolve(candidates, positional, keyword, &why);
+    } catch (const Error& e) {  // no device has that name
+      fail(s.line, e.what());
+    }
     if (!found) fail(s.line, why);
     made.op = found->op;
     made.args = std::move(found->args);

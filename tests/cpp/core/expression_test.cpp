@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 
 #include "core/error.h"
 #include "core/trace.h"
@@ -163,6 +164,7 @@ TEST_CASE("Expression: integers are computed as Python does") {
   CHECK(value("-(7 // 2)").same(-3));
   CHECK(value("2 * -3").same(-6));
   CHECK(value("max(2, 3) - min(2, 3)").same(1));
+  CHECK(value("-9223372036854775808 % -1").same(0));
 }
 
 TEST_CASE("Expression: sizes, of symbols and of the values that bind them") {
@@ -173,6 +175,9 @@ TEST_CASE("Expression: sizes, of symbols and of the values that bind them") {
   const std::map<std::string, Arg> names = {{"s", s}, {"i0", arena.make_value(NumberType{NumberKind::Int, u})}};
   CHECK(value("2*s + 1", names).same(2 * s + 1));
   CHECK(value("((s + i0) // (2))", names).same(floordiv(s + u, 2)));
+  const Dim least = std::numeric_limits<int64_t>::min();
+  for (const Dim& d : {s * least, s + least, u * s + least * u + least})
+    CHECK(value(d.str(), {{"s", s}, {"u", u}}).same(d));
   CHECK(value("i0", names).is_value());
   CHECK(value("-i0", names).same(-u));
   CHECK(value("i0 - i0", names).same(0));
@@ -225,6 +230,59 @@ TEST_CASE("Expression: a name means what the place says, dots included") {
   CHECK(value_error("missing") == "no name 'missing'");
 }
 
+// `open` n times, (1), `close` n times.
+std::string nested(size_t n, const std::string& open, const std::string& close) {
+  std::string text;
+  for (size_t i = 0; i < n; ++i) text += open;
+  text += "(1)";
+  for (size_t i = 0; i < n; ++i) text += close;
+  return text;
+}
+
+TEST_CASE("Expression: what is nested deeper than the stack holds is an error") {
+  const std::string too_deep = "more than 500 levels are nested here";
+  for (const auto& [open, close] : {std::pair<std::string, std::string>{"[", "]"},
+                                    {"(", ")"},
+                                    {"{", ": 1}"},
+                                    {"{1: ", "}"},
+                                    {"max(", ", 1)"},
+                                    {"slice(1, 2, ", ")"},
+                                    {"- ", ""},
+                                    {"+", ""}}) {
+    CAPTURE(open);
+    CHECK(value_error(nested(300000, open, "")) == too_deep);
+    CHECK(value_error(nested(Nesting::kMost - 1, open, close)) == too_deep);
+    CHECK_NOTHROW(value(nested(Nesting::kMost - 2, open, close)));
+  }
+  CHECK(value(nested(300, "(", ")")).same(1));  // the levels of the texts before are left
+}
+
+TEST_CASE("Expression: more quotients of quotients than the stack holds are an error") {
+  ShapeEnv env;
+  ShapeEnv::Scope scope(env);
+  const std::map<std::string, Arg> names = {{"s", env.make_symbol(6, "s")}};
+  const auto chain = [](size_t n, const char* op) {
+    std::string text = "s";
+    for (size_t i = 0; i < n; ++i) text += op;
+    return text;
+  };
+  for (const char* op : {" // 3", " % 3"}) {
+    CHECK(error_of([&] { value(chain(300000, op), names); }) ==
+          "[parse] line 3: more than 5000 quotients and remainders of symbolic sizes");
+    CHECK_NOTHROW(value(chain(Expression::kMostQuotients, op), names));
+  }
+  CHECK(value("9" + chain(10000, " // 1").substr(1)).same(9));  // integers are computed at once
+}
+
+TEST_CASE("Nesting: an error beyond the most levels, until one is left") {
+  std::vector<std::unique_ptr<Nesting>> levels;
+  while (levels.size() < Nesting::kMost) levels.push_back(std::make_unique<Nesting>(7));
+  for (int i = 0; i < 2; ++i)
+    CHECK(error_of([] { Nesting(7); }) == "[parse] line 7: more than 500 levels are nested here");
+  levels.pop_back();
+  CHECK_NOTHROW(Nesting(7));
+}
+
 TEST_CASE("Expression: what is no expression is an error that says what was expected") {
   CHECK(value_error("") == "expected a value, found the end of the line");
   CHECK(value_error(")") == "expected a value, found ')'");
@@ -238,6 +296,11 @@ TEST_CASE("Expression: what is no expression is an error that says what was expe
   CHECK(value_error("1e999") == "1e999 is no double");
   CHECK(value_error("1 // 0") == "division by zero");
   CHECK(value_error("1 % (2 - 2)") == "division by zero");
+  const std::string large = " is too large for a symbolic integer";
+  CHECK(value_error("-9223372036854775808 // -1") == "[size] -9223372036854775808 // -1" + large);
+  CHECK(value_error("- -9223372036854775808") == "[size] -9223372036854775808 * -1" + large);
+  CHECK(value_error("9223372036854775807 + 1") == "[size] 9223372036854775807 + 1" + large);
+  CHECK(value_error("9223372036854775807 * 2") == "[size] 9223372036854775807 * 2" + large);
   CHECK(value_error("1.5 * 2") == "expected an int or a symbolic size");
   CHECK(value_error("'a' + 1") == "expected an int or a symbolic size");
   CHECK(value_error("1.5 + 'a'") == "'+' and '-' are for sizes and the parts of a complex number");

@@ -466,6 +466,7 @@ TEST_CASE("parse: errors name the line") {
   expect("test.show(9223372036854775808)", "64 bits");
   expect("test.show(1e999)", "1e999");
   expect("test.show(1 // 0)", "zero");
+  expect("test.show(-9223372036854775808 // -1)", "too large");
   expect("test.show(1.0 * 2)", "expected an int");
   expect("test.show(x + 1)", "expected an int");
   expect("test.show(torch.device('gpu'))", "gpu");
@@ -476,6 +477,18 @@ TEST_CASE("parse: errors name the line") {
   expect("test.show(x)  # op: test.missing", "test.missing");
   expect("# a remark", "##");
   expect("  # test.neg(x)", "##");
+}
+
+TEST_CASE("parse: a device that there cannot be is an error that names the line, as an argument's text too") {
+  test::register_test_ops();
+  if (!Registry::instance().find("test.put"))
+    Registry::instance().add("test",
+                             {.schema = "put(Tensor a, device device) -> Tensor", .doc = "", .meta = test::like_a});
+  for (const char* device : {"'gpu'", "'cuda:01'", "-1", "70000"}) {
+    const std::string message = error_of(
+        cat("def f(x):\n  # x: \"cpu f32[2]\"\n  t1 = test.put(x, ", device, ")  # t1: \"cpu f32[2]\"\n  return t1\n"));
+    CHECK_MESSAGE(message.starts_with("[parse] line 3: [device] "), message);
+  }
 }
 
 TEST_CASE("parse: errors in types name the line of the annotation") {
@@ -494,6 +507,28 @@ TEST_CASE("parse: errors in types name the line of the annotation") {
             .find("line 3: 'x' is no symbolic size") != std::string::npos);
   CHECK(error_of("def f(x):\n  # x: \"float\"\n  # x: \"int\"\n  return x\n")
             .find("line 3: 'x' is \"int\" here and \"float\" on line 2") != std::string::npos);
+}
+
+TEST_CASE("parse: what is nested deeper than the stack holds is an error that names the line") {
+  std::string program = "def f(x):\n  # x: \"cpu f32[2]\"\n", brackets(300000, '[');
+  const std::string what = ": more than 500 levels are nested here";
+  CHECK(error_of(program + "  test.show(" + brackets + ")\n  return x\n") == "[parse] line 3" + what);
+  CHECK(error_of(program + "  return " + brackets + "\n") == "[parse] line 3" + what);
+  // Bodies, and types that name others.
+  std::string bodies = program + "  test.neg(x)\n", types = "def f(i0):\n";
+  for (int i = 0; i < 1000; ++i) {
+    bodies += std::string(4 + static_cast<size_t>(i), ' ') + "# test.neg(x)\n";
+    types += cat("  # i", i, ": \"int i", i + 1, " + 1\"\n");
+  }
+  CHECK(error_of(bodies + "  return x\n") == "[parse] line 503" + what);
+  CHECK(error_of(types + "  return i0\n").find(what) != std::string::npos);
+}
+
+TEST_CASE("parse: any number of notes on a line") {
+  std::string text = "def f(x):\n  # x: \"cpu f32[2]\"";
+  for (int i = 0; i < 2000; ++i) text += cat("  # t", i, ": \"cpu f32[]\"");
+  CHECK(error_of(text + "\n  return x\n") == "");
+  CHECK(error_of(text + "  # t1: \"int\"\n  return x\n").find("'t1' is \"int\" here") != std::string::npos);
 }
 
 TEST_CASE("parse: text that is no function") {
