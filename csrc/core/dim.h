@@ -120,7 +120,7 @@ struct NumberGuard;
 class ShapeEnv {
  public:
   /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
-  /// `least`: the least value that it can have where the program is used.
+  /// `least`: the least value that it can have where the program is used; without a hint that is 0.
   Dim make_symbol(std::optional<int64_t> hint, std::string name = {}, int64_t least = 0);
   /// A new symbol for a size that is 1 at least, and 1 in some calls.  Whether sizes equal 1, or each other because it is
   /// 1, is decided as if it were not, unless somebody `asks`; layouts (LayingOut) compare strides so, too.

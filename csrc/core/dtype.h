@@ -35,12 +35,12 @@ inline bool is_complex(DType t) { return number_kind(t) == NumberKind::Complex; 
 /// Floating or complex: those that autograd differentiates.
 inline bool is_inexact(DType t) { return is_floating(t) || is_complex(t); }
 bool is_float8(DType t);
-/// f16 and bf16 compute in f32 inside one operation; others in themselves.
+/// f16, bf16 and float8 types compute in f32 inside one operation, c32 in c64; others in themselves.
 DType compute_type(DType t);
 DType real_part_type(DType t);   ///< c64 -> f32; others unchanged
 DType complex_type_of(DType t);  ///< f32 -> c64; complex unchanged
 
-/// torch.promote_types(a, b).  Float8 types do not promote (Error, Runtime), as in PyTorch.
+/// torch.promote_types(a, b).  As in PyTorch float8 types do not promote (Error, Runtime), u16 to u64 only with floats.
 DType promote_types(DType a, DType b);
 
 /// One operand of an operation, as far as torch.result_type is concerned.
@@ -49,7 +49,7 @@ struct PromotionOperand {
   enum Category { DimTensor, ZeroDimTensor, WrappedNumber } category;
 };
 /// torch.result_type over any number of operands: dimensioned tensors first, then 0-d tensors, then Python numbers;
-/// a lower category only counts if its number kind is higher.  `default_dtype` is what a Python float means.
+/// a lower category only counts if its number kind is higher (c128 makes f32 c64).  `default_dtype`: of a Python float.
 DType result_type(const std::vector<PromotionOperand>& operands, DType default_dtype);
 
 /// torch.get_default_dtype() as the acquisition found it: set for the length of one compilation.

@@ -178,7 +178,7 @@ class Registry {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A call's arguments, read by schema name.  Each accessor asserts that the argument is of that kind.
+/// A call's arguments, read by schema name.  Each accessor fails as Arg's does where the argument is of another kind.
 class Args {
  public:
   Args(const Op& op, const ArgList& args) : op_(&op), args_(&args) {}

@@ -11,7 +11,8 @@
 
 namespace thunder {
 
-/// Values standing for others; chains are followed.
+/// Values standing for others; chains are followed, into containers too.  A value in its own replacement is itself; a
+/// longer way back is an Error (Internal).
 class Substitution {
  public:
   void replace(Value from, Arg to) { map_[from] = std::move(to); }

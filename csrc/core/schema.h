@@ -4,9 +4,10 @@
 //
 // Types: Tensor, Number (a Python number, or a number value), Scalar (Tensor or Number), int, float, bool, str, dtype,
 // device, layout, memory_format, index (what may stand in x[...]), any.  Suffixes: `?` may be None, `[]` a list (an int
-// where `int[]` is declared is a list of one, `int[2]` repeats it, `int[:]` takes none), `...` in front of a name: also
-// accepted as separate positional arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results:
-// `Tensor`, `(Tensor, Tensor)`, `Tensor[]`, `None`, or `any`: what the meta gives, one result or a tuple.
+// where `int[]` is declared is a list of one, `int[2]` repeats it, `int[:]` takes none; `Tensor[]` may hold None),
+// `...` in front of a name: also accepted as separate positional arguments (`x.view(2, 3)`).  A `*` makes what follows
+// keyword-only.  Results: `Tensor`, `(Tensor, Tensor)`, `Tensor[]`, `None`, or `any`: what the meta gives, one result
+// or a tuple.
 #pragma once
 
 #include <optional>
@@ -49,8 +50,9 @@ struct Schema {
 };
 
 /// Binds positional and keyword arguments to a schema: one Arg per parameter, in order, defaults filled in, ints turned
-/// into lists where a list is declared.  Nothing, and `why`, if they do not fit; a failed bind is how overloads are
-/// told apart.
+/// into lists where a list is declared.  A keyword may be NumPy's name of a parameter, as in PyTorch (axis, keepdims,
+/// x, a, x1, x2).  Nothing, and `why`, if they do not fit; a failed bind is how overloads are told apart.  Error
+/// (Runtime), as in PyTorch, for a device that there cannot be, whatever other overloads take.
 std::optional<ArgList> bind(const Schema& schema, const ArgList& positional,
                             const std::vector<std::pair<std::string, Arg>>& keyword, std::string* why = nullptr);
 

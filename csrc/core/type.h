@@ -71,7 +71,7 @@ class Type {
 
   /// "cpu f32[2, 3]", "int", "FUTURE cpu f32[2], cpu f32[3]", ...: the annotation in a printed trace.
   std::string str() const;
-  /// Everything equal, dims compared by normal form.  `strict` also compares strides and requires_grad.
+  /// Equal, dims by normal form, but for NumberType::expr.  `strict` also compares strides and requires_grad.
   bool same(const Type& other, bool strict = true) const;
 
  private:

@@ -116,7 +116,7 @@ class Arg {
   bool is_literal_number() const;
   bool is_real_literal() const;  ///< a number that is not complex and does not depend on a symbol
 
-  // Each asserts the kind.
+  // Of another kind: std::bad_variant_access, but Error (Internal) from real(), complex() and items().
   thunder::Value value() const { return std::get<thunder::Value>(v_); }
   bool boolean() const { return std::get<bool>(v_); }
   const Dim& dim() const { return std::get<Dim>(v_); }
