@@ -37,7 +37,7 @@ struct IndexMap {
   static IndexMap in_row_major_order() { return {.row_major = true, .places = {}}; }
 };
 
-/// The map from the result to the first tensor argument; nothing where these arguments have no such map.
+/// The map from the result to the argument `a`; nothing where these arguments have no such map.
 using IndexMapFn = std::optional<IndexMap> (*)(const Args& args, const TensorType& result);
 
 }  // namespace thunder

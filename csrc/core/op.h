@@ -80,11 +80,12 @@ enum class Combine : uint8_t { None, Add, Mul, Max, Min, Or, And };
 
 /// What a generated kernel computes for an element of a primitive, where the record's other fields do not tell: a
 /// primitive with an `index_map` reads one element, one with `combine` joins elements, and a pointwise one with `scalar`
-/// computes the expression.
+/// computes the expression.  What a gathered, created or drawn element is, the fuser knows by the primitive's name
+/// (csrc/fuser/elements.cpp).
 enum class Element : uint8_t {
   FromFields,
-  Computed,  ///< from the operands' elements at the same place
-  Gathered,  ///< one element of an operand, at a place that the operator finds
+  Computed,  ///< the operand's element at the same place (kMayLackOperand)
+  Gathered,  ///< one element of an operand, or a constant, at a place that the primitive computes
   Created,   ///< from the place alone
   Drawn,     ///< from a random state and the place
 };
@@ -115,8 +116,8 @@ struct OpDef {
   /// Parameters that PyTorch's function writes to, "running_mean running_var". The record's last results are their new
   /// values, in this order; the new value of an argument that is left alone is the argument.
   std::string_view writes = {};
-  IndexMapFn index_map = nullptr;    ///< of a primitive whose results are elements of its first tensor argument
-  WriteBackFn write_back = nullptr;  ///< of a view primitive; a write through a view without it is refused
+  IndexMapFn index_map = nullptr;    ///< of a primitive whose results are elements of its argument `a`
+  WriteBackFn write_back = nullptr;  ///< where PyTorch's result is a view of `a`; without it a write there is refused
   Combine combine = Combine::None;   ///< of a reduction primitive over the argument `dims`
   Element element = Element::FromFields;
   void* context = nullptr;  ///< for records made at run time

@@ -1,7 +1,7 @@
 // What the folder of an executor exports.
 //
 // csrc/executors/<name>/<name>.h declares `ExecutorDefinition <name>_executor();`.  CMake lists the folders whose header
-// does, and register_executors() makes the executors of the list: nothing else names an executor of a folder.
+// does, and register_executors() makes the executors of the list.  No other file lists the executors.
 //
 //   ExecutorDefinition scan_executor() { return {.place = ExecutorPlace::Default, .rank = 30, .make = make_scan}; }
 #pragma once

@@ -137,7 +137,8 @@ Ref TorchCalls::record(const TorchFunction& f, PyObject* args, PyObject* kwargs)
   }
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
-  if (call && !call->op->writes.empty() && !f.functional) result = write_arguments(*call, result, args, kwargs);
+  const Op* op = f.functional ? nullptr : Registry::instance().find(f.op);
+  if (op && !op->writes.empty()) result = write_arguments(*op, result, args, kwargs);
   if (out) {
     if (result.is_tensor() && is_tensor(out) && is_read(out, args, kwargs))
       mutation_.check_same_shape(out, result, f.op);
@@ -156,23 +157,32 @@ Ref TorchCalls::record(const TorchFunction& f, PyObject* args, PyObject* kwargs)
 
 namespace {
 
-// As the caller gave it; null if it did not.
+// The argument as the caller gave it; null if there is none.
 PyObject* argument(const Op& op, const std::string& name, PyObject* args, PyObject* kwargs) {
   if (PyObject* found = kwargs ? PyDict_GetItemString(kwargs, name.c_str()) : nullptr) return found;
   const Py_ssize_t place = op.schema.index_of(name);
   return place < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, place) : nullptr;
 }
 
+// The function that the user called: batch_norm for torch.batch_norm_functional.
+std::string user_name(const Op& op) {
+  const std::string& name = op.python.empty() ? op.schema.name : op.python.front();
+  const std::string last = name.substr(name.rfind('.') + 1);
+  constexpr std::string_view kFunctional = "_functional";
+  return last.ends_with(kFunctional) ? last.substr(0, last.size() - kFunctional.size()) : last;
+}
+
 }  // namespace
 
-Arg TorchCalls::write_arguments(const Call& call, const Arg& result, PyObject* args, PyObject* kwargs) {
-  const Op& op = *call.op;
+Arg TorchCalls::write_arguments(const Op& op, const Arg& result, PyObject* args, PyObject* kwargs) {
+  const std::string name = user_name(op);
   ArgList results = result.items();
   const size_t own = results.size() - op.writes.size();
   for (size_t i = 0; i < op.writes.size(); ++i) {
-    const Arg &value = results[own + i], &before = call.arguments()[op.writes[i]];
-    if (!value.is_tensor() || value.value() == before.value()) continue;
-    mutation_.write(argument(op, op.writes[i], args, kwargs), b_("torch.detach", value), op.schema.name.c_str());
+    const Arg& value = results[own + i];
+    PyObject* target = argument(op, op.writes[i], args, kwargs);
+    if (!value.is_tensor() || !target || !is_tensor(target) || value.value() == tensors_.value_of(target)) continue;
+    mutation_.write(target, b_("torch.detach", value), name.c_str());
   }
   results.resize(own);
   return own == 1 ? results.front() : Arg::tuple(std::move(results));

@@ -64,7 +64,7 @@ class TorchCalls {
   Ref dispatch_settled(const TorchFunction& f, PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   /// Writes a record's last results into the arguments that PyTorch's function writes to; returns the other results.
-  Arg write_arguments(const Call& call, const Arg& result, PyObject* args, PyObject* kwargs);
+  Arg write_arguments(const Op& op, const Arg& result, PyObject* args, PyObject* kwargs);
   Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
   void check_watchers(PyObject* args, PyObject* kwargs);
   Arg call_operator(const std::string& op, ArgList positional, Keywords keyword);

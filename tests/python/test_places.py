@@ -42,7 +42,11 @@ ROWS = {
         without_uses(naming(r'"prims\.prod"|"prod\(Tensor a', "csrc", EVALUATOR)),
         {"csrc/ops/prims/reduction.cpp", "csrc/executors/aten/kernels.cpp", f"{EVALUATOR}/reduction.cpp"},
     ),
-    "written argument": ("running_mean", naming("running_mean", "csrc/frontend", "csrc/jit", "csrc/runtime"), set()),
+    "written argument": (
+        "batch_norm",
+        naming(r"nn\.functional\.batch_norm", "csrc/frontend", "csrc/jit", "csrc/runtime", "thunder"),
+        set(),
+    ),
     "autocast entry": ("cosine_similarity", naming("cosine_similarity", "csrc/frontend"), set()),
     "pass": (
         "early_waits",

@@ -21,7 +21,7 @@ class ViewCall {
   ViewCall(const Op& op, const ArgList& args) : op_(op), args_(args) {}
 
   std::vector<std::string> run() {
-    if (!has_constant_sizes()) return {};
+    if (!has_constant_sizes() || repeats_elements()) return {};
     try {
       check();
     } catch (const std::exception& e) {
@@ -52,6 +52,16 @@ class ViewCall {
           for (const Dim& d : v.shape()) constant &= d.is_constant();
       });
     return constant;
+  }
+
+  // An operand whose elements share memory (expanded): they are equal, and flat positions are not.
+  bool repeats_elements() const {
+    bool repeats = false;
+    for_each_value(args_.front(), [&](Value v) {
+      for (size_t i = 0; i < v.shape().size(); ++i)
+        repeats |= v.tensor().strides[i].same(0) && v.shape()[i].constant() > 1;
+    });
+    return repeats;
   }
 
   void check() {
