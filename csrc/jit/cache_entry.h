@@ -80,7 +80,7 @@ struct CacheEntry {
   // Whether a backward has recorded maxima of float8 tensors by now; null where no scale depends on them.
   std::shared_ptr<std::atomic<bool>> float8_recorded;
   bool float8_delayed = false;  // the value of *float8_recorded for which this program was compiled
-  bool repeatable = false;  // the user's function may stand for the program, if that raises
+  bool repeatable = false;      // the user's function may stand for the program, if that raises
 
   // Threads that communicate wait for each other within a run.
   bool takes_turns() const { return !effects.empty() && !communicates; }
