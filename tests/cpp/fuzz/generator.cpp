@@ -75,7 +75,7 @@ void Coverage::add(const Op& record) {
   static const std::vector<std::string> cuts = {
       "prims.graft", "torch.detach", "torch.cosine_similarity", "torch.native_layer_norm", "torch.native_batch_norm",
       "torch._native_batch_norm_legit_functional", "torch.native_batch_norm_backward", "torch.batch_norm_functional",
-      "torch.instance_norm_functional",
+      "torch.instance_norm_functional", "torch.native_batch_norm_functional",
       "torch.view.dtype", "torch.view_copy.dtype", "prims.nextafter", "torch.nextafter"};
   // clang-format on
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();

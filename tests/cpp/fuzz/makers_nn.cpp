@@ -231,6 +231,7 @@ void add_nn_makers(Makers& m) {
             {"torch.rms_norm", layer_norm},
             {"torch.batch_norm_functional", batch_norm},
             {"torch.native_batch_norm", batch_norm},
+            {"torch.native_batch_norm_functional", batch_norm},
             {"torch._native_batch_norm_legit_functional", batch_norm},
             {"torch.native_batch_norm_backward", batch_norm},
             {"torch.instance_norm", batch_norm},
