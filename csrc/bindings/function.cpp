@@ -69,7 +69,8 @@ PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSe
 
 PyTypeObject* function_type() {
   static PyTypeObject type = [] {
-    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    PyTypeObject t{};
+    t.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
     t.tp_name = "thunder._C.CompiledFunction";
     t.tp_doc = "A function compiled by thunder.jit.";
     t.tp_basicsize = sizeof(FunctionObject);

@@ -101,9 +101,16 @@ bool pads_plainly(const Call& call) {
   });
 }
 
+bool has_map(const Call& call) {
+  // Literals always have a map, and the question is asked many times for each call.
+  const bool literal =
+      std::none_of(call.args.begin(), call.args.end(), [](const Arg& a) { return a.is_value() && !a.is_tensor(); });
+  return literal || call.op->index_map(call.arguments(), call.output.value().tensor()).has_value();
+}
+
 bool moves_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
-  if (call.op->index_map) return call.op->index_map(call.arguments(), call.output.value().tensor()).has_value();
+  if (call.op->index_map) return has_map(call);
   if (name == "prims.pad") return pads_plainly(call);
   if (name == "prims.cat") return has_few_parts(call);
   if (name == "prims.take" || name == "prims.take_along_axis") return takes_plainly(call);

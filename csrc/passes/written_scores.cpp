@@ -99,12 +99,12 @@ Dims before_tail(const Dims& shape) { return Dims(shape.begin(), shape.end() - 2
 
 /// What is found between the softmax and the product of query and key.
 struct WrittenScores::Scores {
-  DType dtype;                     // of the result
-  Dims weights;                    // the softmax's shape
-  const Call* product = nullptr;   // of query and key
-  std::vector<WrittenMask> masks;  // from the softmax inwards
+  DType dtype;                          // of the result
+  Dims weights;                         // the softmax's shape
+  const Call* product = nullptr;        // of query and key
+  std::vector<WrittenMask> masks = {};  // from the softmax inwards
   double scale = 1;
-  std::vector<Value> factors, divisors;
+  std::vector<Value> factors = {}, divisors = {};
   bool is_floored = false;
   double least = std::numeric_limits<double>::lowest();  // what is lower is infinite at the softmax
 };

@@ -40,9 +40,9 @@ struct WrittenAttention {
   Value value;         ///< [..., keys, size]; perhaps one head for all
   Dims batch;          ///< two numbers: what stands before rows in [batch, heads, rows, size]
   double scale = 1;
-  std::vector<Value> factors, divisors;  ///< of the scores, before any mask: tensors without dimensions
-  std::vector<WrittenMask> masks;        ///< in the order in which they are applied
-  bool is_floored = false;               ///< no score is less than a finite number, whatever masks say
+  std::vector<Value> factors = {}, divisors = {};  ///< of the scores, before any mask: tensors without dimensions
+  std::vector<WrittenMask> masks = {};             ///< in the order in which they are applied
+  bool is_floored = false;                         ///< no score is less than a finite number, whatever masks say
 };
 
 class WrittenScores {

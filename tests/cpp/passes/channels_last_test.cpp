@@ -163,7 +163,8 @@ std::shared_ptr<Executor> grouped_executor() {
   };
   i.op = &e->register_operator({.schema = "convolution_of_groups(Tensor input, Tensor weight, Tensor? bias, "
                                           "int[:] stride, int[:] padding, int[:] dilation, bool transposed, "
-                                          "int[:] output_padding, int groups) -> Tensor"});
+                                          "int[:] output_padding, int groups) -> Tensor",
+                                .doc = "A convolution of groups."});
   e->register_implementation("torch.convolution", i);
   return e;
 }

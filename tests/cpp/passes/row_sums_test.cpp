@@ -44,7 +44,9 @@ Trace built(F&& body) {
 
 std::shared_ptr<Executor> taking_sums() {
   auto e = std::make_shared<Executor>("sums");
-  e->register_implementation("prims.segment_sum", {.op = Registry::instance().find("prims.segment_sum")});
+  Implementation i;
+  i.op = Registry::instance().find("prims.segment_sum");
+  e->register_implementation("prims.segment_sum", std::move(i));
   return e;
 }
 
@@ -212,7 +214,9 @@ TEST_CASE("row_sums: an executor that takes the operator whole keeps it") {
     return b("torch.index_add", b("torch.zeros_like", y), 0, i, x);
   });
   auto whole = std::make_shared<Executor>("whole");
-  whole->register_implementation("torch.index_add", {.op = Registry::instance().find("torch.index_add")});
+  Implementation i;
+  i.op = Registry::instance().find("torch.index_add");
+  whole->register_implementation("torch.index_add", std::move(i));
   size_t boundary = t.calls.size();
   CHECK(row_sums(t, {whole, taking_sums()}, boundary).calls == t.calls);
   CHECK(row_sums(t, {}, boundary).calls == t.calls);
