@@ -29,7 +29,7 @@ struct ExecutorDefinition {
   std::shared_ptr<Executor> (*make)() = nullptr;
 };
 
-/// The definitions of all folders, by place and rank.
+/// The definitions of all folders, in the order of their names.
 std::vector<ExecutorDefinition> executor_definitions();
 /// Makes every executor of a folder and adds it to the lists (Executors).  Called once, when the extension is loaded.
 void register_executors();

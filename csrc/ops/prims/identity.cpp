@@ -31,9 +31,7 @@ Types graft_meta(const Args& a) {
   return {t};
 }
 
-void graft_vjp(VjpContext& c) { c.put("a", c.grad()); }
-
-void same_vjp(VjpContext& c) { c.put("a", c.grad()); }
+void pass_on_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
 void cover_vjp(VjpContext& c) { c.put("a", c.b("torch.zeros_like", c.in("a"))); }
 
@@ -54,13 +52,13 @@ constexpr OpDef kRecords[] = {
      .doc = "The value of `data`; its gradient goes to `a`.",
      .tags = kIdentity | kCheap,
      .meta = graft_meta,
-     .vjp = graft_vjp,
+     .vjp = pass_on_vjp,
      .aten = "alias(data)"},
     {.schema = "same(Tensor a) -> Tensor",
      .doc = "The value of `a`, as that of another tensor.",
      .tags = kIdentity | kCheap,
      .meta = same_type_meta,
-     .vjp = same_vjp,
+     .vjp = pass_on_vjp,
      .aten = "alias"},
     {.schema = "cover(Tensor a, Tensor data) -> Tensor",
      .doc = "The value of `data`; what it covers, `a`, has a gradient of zeros.",

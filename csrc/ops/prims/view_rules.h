@@ -1,32 +1,20 @@
 // Index maps and write-backs of the view primitives, for the fields of their records (core/op.h).
 #pragma once
 
+#include <type_traits>
+
 #include "core/op.h"
 
 namespace thunder::ops::prims {
 
-std::optional<IndexMap> same_places(const Args& a, const TensorType& result);  ///< detach, restride
-std::optional<IndexMap> row_major(const Args& a, const TensorType& result);    ///< view, reshape
-std::optional<IndexMap> broadcast_map(const Args& a, const TensorType& result);
-std::optional<IndexMap> transpose_map(const Args& a, const TensorType& result);
-std::optional<IndexMap> slice_map(const Args& a, const TensorType& result);
-std::optional<IndexMap> squeeze_map(const Args& a, const TensorType& result);
-std::optional<IndexMap> diagonal_map(const Args& a, const TensorType& result);
-std::optional<IndexMap> unfold_map(const Args& a, const TensorType& result);
-std::optional<IndexMap> flip_map(const Args& a, const TensorType& result);
+// Index maps.  `same_places`: of detach and restride; `row_major`: of view and reshape.
+using IndexMapRule = std::remove_pointer_t<IndexMapFn>;
+IndexMapRule same_places, row_major, broadcast_map, transpose_map, slice_map, squeeze_map, diagonal_map, unfold_map;
+IndexMapRule flip_map;
 
-/// The elements of `written` itself.
-Arg write_as_it_is(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_reshaped(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_broadcast(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_transposed(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_slice(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_narrow(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_as_strided(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_diagonal(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_as_dtype(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_as_complex(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_as_real(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
-Arg write_conjugated(Builder& b, const Args& view, const Expr& base, const Expr& written, const char* op);
+// Write-backs.  `write_as_it_is` gives `written` itself; write_as_complex() is for views as real numbers, and vice versa.
+using WriteBackRule = std::remove_pointer_t<WriteBackFn>;
+WriteBackRule write_as_it_is, write_reshaped, write_broadcast, write_transposed, write_slice, write_narrow;
+WriteBackRule write_as_strided, write_diagonal, write_as_dtype, write_as_complex, write_as_real, write_conjugated;
 
 }  // namespace thunder::ops::prims

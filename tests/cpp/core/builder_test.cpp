@@ -1,24 +1,15 @@
 // Calls as the builder makes them, and what a gradient rule sees.
 #include "core/builder.h"
 
+#include "core/errors.h"
 #include "core/test_ops.h"
 
 namespace thunder {
 namespace {
 
+using test::error_of;
 using test::f32;
 using test::new_builder;
-
-// The message of the error, which is of that kind.
-std::string error_of(ErrorKind kind, const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == kind);
-    return e.what();
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -4,6 +4,7 @@
 #include <doctest.h>
 
 #include "core/error.h"
+#include "core/errors.h"
 
 namespace thunder {
 namespace {
@@ -13,13 +14,7 @@ constexpr DeviceType kTypes[] = {DeviceType::cpu, DeviceType::cuda, DeviceType::
 
 // The message of the error that parse gives.
 std::string error_of(std::string_view text) {
-  try {
-    Device::parse(text);
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::Runtime);
-    return e.what();
-  }
-  return "no error";
+  return test::error_of(ErrorKind::Runtime, [&] { Device::parse(text); });
 }
 
 // Says which device is current for the length of a scope.

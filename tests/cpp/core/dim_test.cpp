@@ -8,21 +8,14 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/errors.h"
 #include "fuzz/random.h"
 
 namespace thunder {
 namespace {
 
-// The message of the error, which is of the user's kind; empty if there is none.
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::Runtime);
-    return e.what();
-  }
-  return "";
-}
+// The message of the error, which is of the user's kind.
+std::string error_of(const std::function<void()>& f) { return test::error_of(ErrorKind::Runtime, f); }
 
 std::vector<std::string> texts(const std::vector<DimGuard>& guards) {
   std::vector<std::string> out;

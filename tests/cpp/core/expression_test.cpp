@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/errors.h"
 #include "core/trace.h"
 
 namespace thunder {
@@ -16,15 +17,7 @@ namespace {
 using namespace syntax;
 
 // The message of the error, which is about the text.
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::Value);
-    return e.what();
-  }
-  return "no error";
-}
+std::string error_of(const std::function<void()>& f) { return test::error_of(ErrorKind::Value, f); }
 
 /// A line, its tokens, a place in them, and what its names mean.
 struct Line {

@@ -6,28 +6,20 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/errors.h"
 #include "core/number.h"
 #include "core/trace.h"
 
 namespace thunder {
 namespace {
 
+using test::error_of;
+
 Types no_types(const Args&) { return {}; }
 
 /// A registered operator of this test's own level.
 const Op& add(std::string_view schema, bool replace = false) {
   return Registry::instance().add("op_test", {.schema = schema, .doc = "", .meta = no_types}, replace);
-}
-
-// The message of the error, which is of that kind.
-std::string error_of(ErrorKind kind, const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == kind);
-    return e.what();
-  }
-  return "no error";
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------

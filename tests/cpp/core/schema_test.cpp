@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/errors.h"
 #include "core/trace.h"
 
 namespace thunder {
@@ -18,13 +19,7 @@ using Keywords = std::vector<std::pair<std::string, Arg>>;
 Param param(const std::string& text) { return Schema::parse("f(" + text + ") -> None").params.at(0); }
 
 std::string error_of(std::string_view text) {
-  try {
-    Schema::parse(text);
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::Internal);
-    return e.what();
-  }
-  return "no error";
+  return test::error_of(ErrorKind::Internal, [&] { Schema::parse(text); });
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------

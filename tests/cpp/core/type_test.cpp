@@ -4,6 +4,7 @@
 #include <doctest.h>
 
 #include "core/error.h"
+#include "core/errors.h"
 #include "fuzz/random.h"
 
 namespace thunder {
@@ -12,15 +13,7 @@ namespace {
 TensorType tensor(Dims shape, Dims strides) { return {DType::f32, Device{}, std::move(shape), std::move(strides)}; }
 TensorType rows(const Dims& shape) { return tensor(shape, contiguous_strides(shape)); }
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::Internal);
-    return e.what();
-  }
-  return "";
-}
+std::string error_of(const std::function<void()>& f) { return test::error_of(ErrorKind::Internal, f); }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
