@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the includes of csrc/ to the order of the layers. Prints each offending line; exit status 1 if there is one.
+"""Holds csrc/ to the order of the layers and to the folders of private names. Prints each offending line; exit status 1
+if there is one.
 
 CMake targets hold the same order at link time; an include of a header-only part would slip through there.
 """
@@ -21,15 +22,16 @@ STD_ONLY = {
     "runtime/memory": set(),
 }
 BELOW = STD_ONLY | {
-    "frontend": {"core", "ops", "passes"},
-    "runtime": {"core", "ops", "passes", "fuser", "runtime/kernels", "runtime/memory"},
-    "executors": {"core", "ops", "passes", "fuser", "runtime", "runtime/kernels"},
-    "jit": {"core", "ops", "passes", "frontend", "runtime", "runtime/kernels"},
-    "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "runtime/kernels", "runtime/memory"}
+    "python": {"core"},
+    "frontend": {"core", "ops", "passes", "python"},
+    "runtime": {"core", "ops", "passes", "fuser", "python", "runtime/kernels", "runtime/memory"},
+    "executors": {"core", "ops", "passes", "fuser", "python", "runtime", "runtime/kernels"},
+    "jit": {"core", "ops", "passes", "python", "frontend", "runtime", "runtime/kernels"},
+    "bindings": {"core", "ops", "passes", "fuser", "python", "frontend", "runtime", "runtime/kernels", "runtime/memory"}
     | {"executors", "jit"},
 }
 # Foreign headers, by the layers that may include them.
-PYTHON = {"frontend", "runtime", "executors", "jit", "bindings"}
+PYTHON = {"python", "frontend", "runtime", "executors", "jit", "bindings"}
 FOREIGN = {
     re.compile(r"(torch|ATen|c10|caffe2)/"): {"runtime", "executors", "jit", "bindings"},
     re.compile(r"(Python|structmember|frameobject)\.h|(internal|cpython)/"): PYTHON,
@@ -38,6 +40,11 @@ FOREIGN = {
     # Loaded at run time with dlopen, so that one build serves machines with and without CUDA.
     re.compile(r"(cuda|cuda_runtime\w*|cuda_\w+|nvrtc|cudnn\w*|cublas\w*|nccl)\.h"): set(),
     re.compile(r"doctest"): set(),
+}
+# CPython's names that are private to a version, and what has a class in csrc/python.
+PRIVATE = {
+    re.compile(r"\b_Py[A-Z]\w*|\bpycore_|\bPy_BUILD_CORE\b"): ("python", "frontend/interpreter"),
+    re.compile(r"\bPyGILState_\w+|\bPyEval_(Save|Restore)Thread\b"): ("python",),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
@@ -49,12 +56,17 @@ def layer_of(path: str) -> str:
 
 
 def problems_in(path: pathlib.Path, layer: str):
+    folder = path.relative_to(ROOT / "csrc").parent.as_posix()
     for number, line in enumerate(path.read_text().splitlines(), 1):
+        where = f"{path.relative_to(ROOT)}:{number}: "
+        for pattern, folders in PRIVATE.items():
+            name = pattern.search(line.partition("//")[0])
+            if name and folder not in folders:
+                yield where + f"only {' and '.join(folders)} may name {name[0]}"
         match = INCLUDE.match(line)
         if not match:
             continue
         quote, header = match.groups()
-        where = f"{path.relative_to(ROOT)}:{number}: "
         target = layer_of(header)
         if quote == '"':
             if target not in BELOW or "/" not in header:

@@ -9,7 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/error.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace nb = nanobind;
 
@@ -31,6 +31,6 @@ void bind_simulate(nb::module_& m);
 void set_python_error() noexcept;
 
 /// A new reference as nanobind's object.
-inline nb::object object(frontend::Ref r) { return nb::steal(r.release()); }
+inline nb::object object(Ref r) { return nb::steal(r.release()); }
 
 }  // namespace thunder::bindings

@@ -2,6 +2,7 @@
 #include "core/progress.h"
 #include "core/warning.h"
 #include "frontend/interpreter/interpreter.h"
+#include "jit/tracing.h"
 #include "runtime/python_error.h"
 
 namespace thunder::bindings {
@@ -10,9 +11,9 @@ namespace {
 void set_error(const std::exception_ptr& p) {
   try {
     std::rethrow_exception(p);
-  } catch (const frontend::PythonError&) {
+  } catch (const PythonError&) {
     // Set already.
-  } catch (const frontend::Interrupted& i) {
+  } catch (const Interrupted& i) {
     set_error(i.raised);
   } catch (const nb::python_error& e) {
     nb::python_error(e).restore();  // a copy: restore() empties what may be thrown again

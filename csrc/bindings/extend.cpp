@@ -12,8 +12,6 @@
 namespace thunder::bindings {
 namespace {
 
-using frontend::Ref;
-
 Ref ref(nb::handle h) { return Ref::borrow(h.is_none() ? nullptr : h.ptr()); }
 
 /// An executor whose class is Python's.

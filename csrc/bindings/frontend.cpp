@@ -19,7 +19,6 @@
 namespace thunder::bindings {
 namespace {
 
-using frontend::Ref;
 using frontend::Tracer;
 
 nb::handle run_traced;  // thunder._frontend.run_traced, never released: Python may be gone when statics are destroyed
@@ -104,18 +103,17 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
   h.run = [](const Trace& t, const std::vector<frontend::RealInput>& inputs) { return thunder::run_now(t, inputs); };
   h.remember_generators = remember_generators;
-  h.item = [](PyObject* o) { return Ref::steal(thunder::to_python(c10::IValue(tensor(o).item()))); };
+  h.item = [](PyObject* o) { return thunder::to_python(c10::IValue(tensor(o).item())); };
   h.run_input = [](const frontend::RealInput& i) {
-    return Ref::steal(thunder::to_python(program_input(i.object.get(), i.whole_storage)));
+    return thunder::to_python(program_input(i.object.get(), i.whole_storage));
   };
   h.make_wrapper_subclass = borrowed(nb::getattr(tensor_class, "_make_wrapper_subclass"));
   h.swap_tensors = borrowed(torch.attr("_C").attr("_swap_tensor_impl"));
-  h.torch_device = borrowed(torch.attr("device"));
   h.torch_size = borrowed(torch.attr("Size"));
-  h.dtypes.clear();
-  for (nb::handle d : dtypes) h.dtypes.push_back(borrowed(d));
-  h.constants.clear();
-  for (nb::handle c : constants) h.constants.emplace_back(borrowed(c[0]), nb::cast<std::string>(c[1]));
+  LiteralObjects& literals = literal_objects();
+  literals = {.device_class = borrowed(torch.attr("device")), .dtypes = {}, .more_dtypes = {}, .constants = {}};
+  for (nb::handle d : dtypes) literals.dtypes.push_back(borrowed(d));
+  for (nb::handle c : constants) literals.constants.emplace_back(borrowed(c[0]), nb::cast<std::string>(c[1]));
   h.internal_paths = internal_paths;
   const std::string& torch_path = internal_paths.back();
   // Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the profiler's ranges keep, which is
@@ -136,7 +134,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
       nb::object result = run_traced(tracer, nb::handle(fn), nb::handle(args), nb::handle(kwargs));
       return Ref::steal(result.release().ptr());
     } catch (nb::python_error& e) {
-      if (!e.matches(PyExc_Exception)) throw frontend::Interrupted{std::current_exception()};
+      if (!e.matches(PyExc_Exception)) throw Interrupted{std::current_exception()};
       throw;
     }
   };
@@ -336,7 +334,7 @@ void bind_frontend(nb::module_& m) {
       "add_dtypes",
       [](const nb::list& aliases) {
         for (nb::handle a : aliases)
-          frontend::hooks().more_dtypes.emplace_back(borrowed(a[0]),
+          literal_objects().more_dtypes.emplace_back(borrowed(a[0]),
                                                      *dtype_from_torch_name(nb::cast<std::string>(a[1])));
       },
       "Objects that mean dtypes: pairs of one and PyTorch's name.");

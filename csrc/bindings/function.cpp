@@ -120,14 +120,13 @@ Float8Chooser float8_chooser(const nb::object& transform) {
     const auto layers = nb::cast<nb::list>(given[0]);
     out.keeps_last = nb::cast<bool>(given[1]);
     if (const nb::object history = given[2]; !history.is_none()) {
-      out.history = frontend::Ref::borrow(history.ptr());
+      out.history = Ref::borrow(history.ptr());
       out.recorded = nb::cast<Float8Recorded&>(given[3]).yes;
     }
     for (nb::handle h : layers) {
       const auto layer = nb::cast<nb::tuple>(h);
       const nb::object weight = layer[1];
-      out.layers.push_back({nb::cast<std::string>(layer[0]),
-                            weight.is_none() ? frontend::Ref() : frontend::Ref::borrow(weight.ptr()),
+      out.layers.push_back({nb::cast<std::string>(layer[0]), weight.is_none() ? Ref() : Ref::borrow(weight.ptr()),
                             nb::cast<std::string>(layer[2])});
     }
     return out;

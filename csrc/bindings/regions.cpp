@@ -9,8 +9,6 @@
 namespace thunder::bindings {
 namespace {
 
-using frontend::Ref;
-
 std::vector<const Call*> calls_of(const std::vector<PyCall>& calls) {
   std::vector<const Call*> out;
   for (const PyCall& c : calls) out.push_back(c.call);
@@ -47,7 +45,7 @@ nb::object aten_call(const PyCall& c) {
       if (schema.arguments()[i].kwarg_only()) continue;
       const auto& value = schema.arguments()[i].default_value();
       if (!value) return nb::none();
-      args.append(nb::steal(to_python(*value)));
+      args.append(object(to_python(*value)));
       continue;
     }
     nb::object a = wrap_arg(s.literal ? *s.literal : c.call->args[static_cast<size_t>(s.param)], c.arena);
@@ -73,7 +71,7 @@ nb::object function_of(const PyCall& c) {
       results = program->run(std::move(inputs));
     }
     size_t next = 0;
-    return object(frontend::to_python(output, [&](Value) { return Ref::steal(to_python(results[next++])); }));
+    return object(frontend::to_python(output, [&](Value) { return to_python(results[next++]); }));
   });
 }
 

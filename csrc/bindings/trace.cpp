@@ -61,9 +61,8 @@ void bind_value(nb::module_& m) {
       .def_prop_ro("is_tensor", [](const PyValue& v) { return v.value.type().is_tensor(); })
       .def_prop_ro("shape", [](const PyValue& v) { return sizes(v, v.value.shape()); })
       .def_prop_ro("strides", [](const PyValue& v) { return sizes(v, v.value.tensor().strides); })
-      .def_prop_ro("dtype", [](const PyValue& v) { return object(frontend::dtype_to_python(v.value.dtype())); })
-      .def_prop_ro("device",
-                   [](const PyValue& v) { return object(frontend::device_to_python(v.value.tensor().device)); })
+      .def_prop_ro("dtype", [](const PyValue& v) { return object(dtype_to_python(v.value.dtype())); })
+      .def_prop_ro("device", [](const PyValue& v) { return object(device_to_python(v.value.tensor().device)); })
       .def_prop_ro("requires_grad", [](const PyValue& v) { return v.value.requires_grad(); })
       .def_prop_ro("nbytes", bytes, "None if a size is known only when the program runs.")
       .def(

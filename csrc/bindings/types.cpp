@@ -5,8 +5,6 @@
 namespace thunder::bindings {
 namespace {
 
-using frontend::Ref;
-
 Ref wrap(Value v, const std::shared_ptr<Arena>& arena) {
   return Ref::steal(nb::cast(PyValue{v, arena}).release().ptr());
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/language.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
@@ -28,8 +29,8 @@ void Acquisition::update_location() {
     bool internal = is_internal(code);
     if (!internal) {
       SourceLocation l;
-      if (const char* file = PyUnicode_AsUTF8(code->co_filename)) l.file = file;
-      if (const char* name = PyUnicode_AsUTF8(code->co_name)) l.function = name;
+      l.file = printable(code->co_filename);
+      l.function = printable(code->co_name);
       l.line = PyFrame_GetLineNumber(frame);
       b_.set_location(arena_->make_location(std::move(l)));
     }

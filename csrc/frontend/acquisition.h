@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "frontend/alias.h"
 #include "frontend/equal_values.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

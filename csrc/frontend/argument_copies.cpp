@@ -2,13 +2,14 @@
 
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
+#include "python/lookup.h"
 
 namespace thunder::frontend {
 namespace {
 
 // The attributes of an object by name; null if it has none of its own.
 Ref attributes_of(PyObject* o) {
-  PyObject** dict = _PyObject_GetDictPtr(o);
+  PyObject** dict = dict_place(o);
   if (dict && *dict) return Ref::steal(PyDict_Copy(*dict));
   if (PyList_Check(o) || PyDict_Check(o)) return {};
   // A dataclass with slots.

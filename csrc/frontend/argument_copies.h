@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "frontend/effect.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

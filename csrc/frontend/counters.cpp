@@ -2,6 +2,7 @@
 #include "frontend/hooks.h"
 #include "frontend/number_places.h"
 #include "frontend/reads.h"
+#include "python/lookup.h"
 
 namespace thunder::frontend {
 
@@ -19,7 +20,7 @@ PyObject* Reads::read_counter(PyObject* container, PyObject* key, PyObject* now)
 // Of a class itself; one that it inherits is taken as it is.
 PyObject* Reads::read_counter_of_class(PyTypeObject* type, PyObject* name) {
   PyTypeObject* meta = Py_TYPE(type);
-  if (meta->tp_getattro != PyType_Type.tp_getattro || _PyType_Lookup(meta, name)) return nullptr;
+  if (meta->tp_getattro != PyType_Type.tp_getattro || class_attribute(meta, name)) return nullptr;
   auto* o = reinterpret_cast<PyObject*>(type);
   PyObject* counter = read_counter(o, name, value_at(o, name));
   if (counter) read_class(meta, name, nullptr);
@@ -36,10 +37,10 @@ PyObject* Reads::read_counter(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
   const bool plain = type->tp_getattro == PyObject_GenericGetAttr ||
-                     _PyType_Lookup(type, getattribute) == _PyType_Lookup(&PyBaseObject_Type, getattribute);
-  PyObject* found = plain ? _PyType_Lookup(type, name) : nullptr;
+                     class_attribute(type, getattribute) == class_attribute(&PyBaseObject_Type, getattribute);
+  PyObject* found = plain ? class_attribute(type, name) : nullptr;
   if (!plain || (found && Py_TYPE(found)->tp_descr_set)) return nullptr;
-  PyObject** place = _PyObject_GetDictPtr(object);
+  PyObject** place = dict_place(object);
   PyObject* dict = place ? *place : nullptr;
   auto* of_all = reinterpret_cast<PyObject*>(type);
   const bool in_class = (!dict || !value_at(dict, name)) && found && value_at(of_all, name) == found;

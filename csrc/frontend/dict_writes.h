@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "frontend/cache_lines.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

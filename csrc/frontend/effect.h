@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "frontend/outside_state.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

@@ -5,6 +5,7 @@
 #include "frontend/kinds.h"
 #include "frontend/reads.h"
 #include "frontend/unseen.h"
+#include "python/lookup.h"
 
 namespace thunder::frontend {
 namespace {
@@ -236,7 +237,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   // What is to be deleted must be there.
   if (ClassUse* use = value ? nullptr : use_of(object)) use->add(name);
   if (is_proxy(object)) return write_attribute_of_tensor(object, name), true;
-  if (!PyType_Check(object)) read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
+  if (!PyType_Check(object)) read_class(Py_TYPE(object), name, class_attribute(Py_TYPE(object), name));
   if (fresh(object)) return true;
   if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
   if (is_tensor(object) && attributed_.insert(object).second) keep(object);
@@ -246,7 +247,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
     before = PyDict_GetItemWithError(class_dict(object), name);
   } else {
     // A class's own __setattr__ or a property is interpreted and tells what it writes.
-    PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
+    PyObject* found = class_attribute(Py_TYPE(object), name);
     read_type(object);
     // What sets a tensor's is PyTorch's.
     const bool slot = found && is_c_descriptor(found) && (!is_tensor(object) || Py_IS_TYPE(found, &PyMemberDescr_Type));
@@ -262,7 +263,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
       will_write(Effect::Attribute, object, name, now.get());
       return true;
     }
-    PyObject** dict = _PyObject_GetDictPtr(object);
+    PyObject** dict = dict_place(object);
     before = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
     if (dict && *dict) return write_entry(*dict, name, value);
   }

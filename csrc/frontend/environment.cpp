@@ -6,6 +6,9 @@
 
 #include "core/error.h"
 #include "frontend/hooks.h"
+#include "python/lookup.h"
+#include "python/stack.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -20,7 +23,7 @@ bool same_value(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
   if (PyTuple_CheckExact(then)) {
-    interpreter::check_stack();
+    check_stack();
     Py_ssize_t n = PyTuple_GET_SIZE(then);
     if (n != PyTuple_GET_SIZE(now)) return false;
     for (Py_ssize_t i = 0; i < n; ++i)
@@ -39,11 +42,7 @@ bool same_value(PyObject* then, PyObject* now) {
 
 namespace {
 
-std::string text_of(PyObject* o) {
-  Ref s = Ref::steal(PyObject_Str(o));
-  const char* text = PyUnicode_AsUTF8(s.get());
-  return text ? text : "?";
-}
+std::string text_of(PyObject* o) { return printable(Ref::steal(PyObject_Str(o)).get()); }
 
 std::string read_at(const interpreter::Place& place) {
   std::string where = place.str();
@@ -221,7 +220,7 @@ void EnvironmentGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject*
 }
 
 void EnvironmentGuard::watch_type(PyObject* object) {
-  PyObject** place = _PyObject_GetDictPtr(object);
+  PyObject** place = dict_place(object);
   if (place && !*place) place = nullptr;
   types_.push_back({Ref::borrow(object), Py_TYPE(object), place, Ref::borrow(place ? *place : nullptr)});
 }
@@ -236,11 +235,11 @@ void EnvironmentGuard::watch_class(PyTypeObject* type, std::vector<Entry> found)
   static constexpr const char* kImplied[] = {"__getattribute__", "__getattr__", "__setattr__", "__delattr__",
                                              "__bool__",         "__len__",     "__eq__",      "__hash__",
                                              "__contains__",     "__iter__",    "__getitem__", "__call__"};
-  for (const Entry& e : found) _PyType_Lookup(type, e.key.get());  // gives the class a version
+  for (const Entry& e : found) class_attribute(type, e.key.get());  // gives the class a version
   std::vector<Entry> implied;
   for (const char* name : kImplied) {
     Ref key = Ref::steal(PyUnicode_InternFromString(name));
-    implied.push_back({key, Ref::borrow(_PyType_Lookup(type, key.get())), {}});
+    implied.push_back({key, Ref::borrow(class_attribute(type, key.get())), {}});
   }
   classes_.push_back(
       {Ref::borrow(reinterpret_cast<PyObject*>(type)), type->tp_version_tag, std::move(found), std::move(implied)});
@@ -314,7 +313,7 @@ bool EnvironmentGuard::check_classes(std::string* why) {
     if (type->tp_version_tag == c.version && c.version) continue;
     for (const auto* entries : {&c.found, &c.implied})
       for (const Entry& e : *entries)
-        if (PyObject* now = _PyType_Lookup(type, e.key.get()); now != e.value.get()) {
+        if (PyObject* now = class_attribute(type, e.key.get()); now != e.value.get()) {
           if (why) note_number(c.type.get(), e.key.get(), e.value.get(), value_at(c.type.get(), e.key.get()));
           return fails([&] { return "'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed"; });
         }
@@ -484,7 +483,7 @@ std::string value_text(PyObject* o) {
   }
   Ref owned = Ref::steal(r);
   constexpr size_t kMost = 100;  // a file's contents are not worth printing
-  std::string text = PyUnicode_AsUTF8(r);
+  std::string text = printable(r);
   return "== " + (text.size() <= kMost ? text : text.substr(0, kMost) + "...");
 }
 

@@ -15,7 +15,7 @@
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/number_places.h"
 #include "frontend/outside_state.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

@@ -7,8 +7,8 @@
 
 #include "core/trace.h"
 #include "core/value.h"
-#include "frontend/python.h"
 #include "frontend/value_reads.h"
+#include "python/literals.h"
 
 namespace thunder::frontend {
 
@@ -78,14 +78,10 @@ struct Hooks {
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
   Ref swap_tensors;           ///< torch._C._swap_tensor_impl
-  Ref torch_device;           ///< torch.device
   Ref torch_size;             ///< torch.Size
   /// thunder's traced number: for an int, for a float, for anything else.
   Ref int_class, float_class, number_class;
-  std::vector<Ref> dtypes;                             ///< torch.dtype objects in the order of DType
-  std::vector<std::pair<Ref, DType>> more_dtypes;      ///< other objects that mean one, of another language
-  std::vector<std::pair<Ref, std::string>> constants;  ///< torch.contiguous_format, ... and how they print
-  std::vector<std::string> internal_paths;             ///< files below these are never the user's line
+  std::vector<std::string> internal_paths;  ///< files below these are never the user's line
 };
 
 Hooks& hooks();
@@ -102,15 +98,11 @@ inline bool is_traced_number(PyObject* o) {
 inline bool is_traced_value(PyObject* o) { return is_tensor(o) || is_traced_number(o); }
 inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }
 
-/// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor`
-/// converts the tensors in it.  Objects of unknown kinds become opaque arguments named after their type.
+/// An object of the user's program as an argument: a literal (python/literals.h), a traced number, or a container of
+/// these; `tensor` converts the tensors in it.
 Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor);
-/// The object itself, whatever it is.
-Arg opaque_arg(PyObject* o);
-/// The reverse for literals and containers; `value` converts the values in it.
+/// The reverse; `value` converts the values in it.
 Ref to_python(const Arg& arg, const std::function<Ref(Value)>& value);
-Ref dtype_to_python(DType t);
-Ref device_to_python(const Device& d);
 
 /// A number that only the run knows, in Python: thunder's traced number around `arg` (a value or a symbolic size).
 /// `of`: its class, where that is not Python's own.

@@ -6,19 +6,21 @@
 #include <string_view>
 
 #include "frontend/hooks.h"
+#include "python/lookup.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
 PyObject* dataclass_fields(PyObject* o) {
   static PyObject* name = PyUnicode_InternFromString("__dataclass_fields__");
   if (PyType_Check(o)) return nullptr;
-  PyObject* fields = _PyType_Lookup(Py_TYPE(o), name);
+  PyObject* fields = class_attribute(Py_TYPE(o), name);
   return fields && PyDict_Check(fields) ? fields : nullptr;
 }
 
 bool is_module(PyObject* o) {
   static PyObject* name = PyUnicode_InternFromString("_parameters");
-  PyObject** dict = _PyObject_GetDictPtr(o);
+  PyObject** dict = dict_place(o);
   return dict && *dict && PyDict_Contains(*dict, name) == 1;
 }
 
@@ -37,20 +39,20 @@ bool is_plain_object(PyObject* o) {
   if (!is_python_object(o) || type->tp_finalize || PyType_IsSubtype(Py_TYPE(type), enums)) return false;
   // Nothing but the places for a dict and weak references: no slots.
   if (type->tp_basicsize > static_cast<Py_ssize_t>(sizeof(PyObject) + 2 * sizeof(PyObject*))) return false;
-  PyObject** dict = _PyObject_GetDictPtr(o);
+  PyObject** dict = dict_place(o);
   return dict && *dict && !is_module(o);
 }
 
 bool overrides_torch_functions(PyObject* o) {
   static PyObject* name = PyUnicode_InternFromString("__torch_function__");
-  return (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) && _PyType_Lookup(Py_TYPE(o), name) && !is_traced_value(o);
+  return (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) && class_attribute(Py_TYPE(o), name) && !is_traced_value(o);
 }
 
 bool is_more_than_a_container(PyObject* o) {
   if (PyList_Check(o)) return !PyList_CheckExact(o);
   const bool tuple = PyTuple_Check(o) && !PyTuple_CheckExact(o), dict = PyDict_Check(o) && !PyDict_CheckExact(o);
   if (!tuple && !(dict && !dataclass_fields(o))) return false;
-  PyObject** attributes = _PyObject_GetDictPtr(o);
+  PyObject** attributes = dict_place(o);
   return attributes && *attributes && PyDict_GET_SIZE(*attributes) > 0;
 }
 
@@ -61,7 +63,7 @@ bool is_partial(PyObject* o) {
 
 bool is_bare_partial(PyObject* o) {
   if (!is_partial(o) || std::string_view(Py_TYPE(o)->tp_name) != "functools.partial") return false;
-  PyObject** dict = _PyObject_GetDictPtr(o);
+  PyObject** dict = dict_place(o);
   return !dict || !*dict || PyDict_GET_SIZE(*dict) == 0;
 }
 
@@ -88,13 +90,12 @@ bool is_path(PyObject* o) {
       PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("pathlib")).get(), "PurePath"));
   if (!PyType_IsSubtype(Py_TYPE(o), pure)) return false;
   Ref module = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__module__"));
-  const char* name = PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
-  return name && std::string_view(name).starts_with("pathlib");
+  return PyUnicode_Check(module.get()) && printable(module.get()).starts_with("pathlib");
 }
 
 PyObject* attributes(PyObject* o) {
   if (PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || is_module(o)) return nullptr;
-  PyObject** dict = _PyObject_GetDictPtr(o);
+  PyObject** dict = dict_place(o);
   return dict ? *dict : nullptr;
 }
 
@@ -135,7 +136,7 @@ bool is_deque(PyObject* o) {
 bool is_native_iterator(PyObject* o) {
   static PyObject* next = PyUnicode_InternFromString("__next__");
   if (!PyIter_Check(o)) return false;
-  PyObject* found = _PyType_Lookup(Py_TYPE(o), next);
+  PyObject* found = class_attribute(Py_TYPE(o), next);
   return !found || !PyFunction_Check(found);
 }
 
@@ -172,8 +173,7 @@ Ref stands_for(PyObject* callable) {
   }
   if (PyFunction_Check(callable)) {
     if (Ref by = replacement(callable)) return by;
-    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable))->co_filename);
-    std::string_view path = file ? file : "";
+    const std::string path = printable(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable))->co_filename);
     if (!path.ends_with("torch/_compile.py") && !path.ends_with("torch/_dynamo/eval_frame.py")) return {};
     attribute = "__wrapped__";
   } else if (!std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptFunction")) {

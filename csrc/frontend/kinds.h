@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frontend/hooks.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
@@ -33,8 +34,7 @@ void Language::add_attribute(const std::string& name, PyObject* function, bool m
 }
 
 PyObject* Language::attribute(PyObject* tensor, PyObject* name) const {
-  const char* text = PyUnicode_AsUTF8(name);
-  auto it = text ? attributes_.find(text) : attributes_.end();
+  auto it = attributes_.find(printable(name));
   if (it == attributes_.end()) return nullptr;
   PyObject* function = it->second.function.get();
   return it->second.method ? PyMethod_New(function, tensor) : PyObject_CallOneArg(function, tensor);
@@ -52,9 +52,9 @@ bool is_internal(PyCodeObject* code) {
   auto [it, fresh] = known->try_emplace(code, false);
   if (fresh) {
     Py_INCREF(code);  // so that the address stays this code's
-    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    const std::string file = printable(code->co_filename);
     for (const std::string& prefix : hooks().internal_paths)
-      if (file && std::strncmp(file, prefix.c_str(), prefix.size()) == 0) it->second = true;
+      if (file.starts_with(prefix)) it->second = true;
   }
   return it->second;
 }
@@ -73,7 +73,7 @@ bool in_users_code() {
   Py_XINCREF(frame);
   for (bool users = true; frame;) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    const std::string file = PyUnicode_AsUTF8(code->co_filename);
+    const std::string file = printable(code->co_filename);
     const bool on_the_way = PyUnicode_CompareWithASCIIString(code->co_name, "__torch_function__") == 0 ||
                             file.ends_with("/torch/overrides.py") || file.ends_with("/torch/_tensor.py");
     users = !is_internal(code);

@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

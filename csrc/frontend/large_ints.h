@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/value.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

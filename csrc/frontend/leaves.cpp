@@ -5,6 +5,8 @@
 #include "frontend/kinds.h"
 #include "frontend/outside_state.h"
 #include "frontend/structure.h"
+#include "python/lookup.h"
+#include "python/stack.h"
 
 namespace thunder::frontend {
 namespace {
@@ -17,7 +19,7 @@ class LeafFinder {
       : leaves_(leaves), index_(index), origin_(origin), copies_(copies) {}
 
   void visit(PyObject* o, PyObject* holder) {
-    interpreter::check_stack();
+    check_stack();
     if (is_traced_value(o)) {
       THUNDER_CHECK(!class_of_number(o), NotImplemented, "jit",
                     "a result or attribute is a number of NumPy's that varies");
@@ -69,7 +71,7 @@ class LeafFinder {
   // What the program set on a tensor that it made; an argument's are written to the caller's.
   void visit_attributes(PyObject* tensor) {
     if (!is_proxy(tensor) || copies_.is_argument_tensor(tensor)) return;
-    PyObject** dict = _PyObject_GetDictPtr(tensor);
+    PyObject** dict = dict_place(tensor);
     if (!dict || !*dict || PyDict_GET_SIZE(*dict) == 0) return;
     attributed_.push_back(tensor);
     visit_entries(*dict, nullptr);
@@ -115,7 +117,7 @@ class LeafFinder {
       Ref parts = Ref::steal(PyObject_CallMethod(o, "__reduce__", nullptr));
       return visit(PyTuple_GET_ITEM(parts.get(), 2), o);
     }
-    if (PyObject** dict = _PyObject_GetDictPtr(o); dict && *dict) visit_entries(*dict, o);
+    if (PyObject** dict = dict_place(o); dict && *dict) visit_entries(*dict, o);
     PyObject* closure = PyFunction_GET_CLOSURE(o);
     for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) visit_cell(PyTuple_GET_ITEM(closure, i), o);
     for (PyObject* part : {PyFunction_GET_DEFAULTS(o), PyFunction_GET_KW_DEFAULTS(o)})
@@ -144,7 +146,7 @@ class LeafFinder {
     return holds_proxies(o, seen);
   }
   bool holds_proxies(PyObject* o, std::unordered_set<PyObject*>& seen) const {
-    interpreter::check_stack();
+    check_stack();
     if (is_traced_value(o)) return is_proxy(o) || is_traced_number(o);
     if (copies_.argument(o)) return true;
     if (!seen.insert(o).second) return false;

@@ -1,6 +1,7 @@
 #include "frontend/number_places.h"
 
 #include "frontend/kinds.h"
+#include "python/lookup.h"
 
 namespace thunder::frontend {
 
@@ -9,7 +10,7 @@ bool is_plain_number(PyObject* o) { return o && (PyLong_CheckExact(o) || PyFloat
 bool gives_its_entries(PyObject* dict) {
   if (!PyDict_Check(dict)) return false;
   static PyObject* getitem = PyUnicode_InternFromString("__getitem__");
-  return PyDict_CheckExact(dict) || _PyType_Lookup(Py_TYPE(dict), getitem) == _PyType_Lookup(&PyDict_Type, getitem);
+  return PyDict_CheckExact(dict) || class_attribute(Py_TYPE(dict), getitem) == class_attribute(&PyDict_Type, getitem);
 }
 
 std::optional<std::string> name_of_key(PyObject* key) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

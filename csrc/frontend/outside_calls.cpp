@@ -6,12 +6,16 @@
 #include "frontend/kinds.h"
 #include "frontend/reads.h"
 #include "frontend/unseen.h"
+#include "python/errors.h"
+#include "python/lookup.h"
+#include "python/stack.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
 // A method of C code and the object that it is called on.
 struct Reads::Method {
-  std::string_view name;
+  std::string name;
   PyObject* self;
   PyObject* const* arguments;  // without self
   size_t n;
@@ -55,8 +59,7 @@ bool asks_torch(PyObject* callable, std::string_view name) {
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   PyObject* self = PyCFunction_GET_SELF(callable);
   if (!module && self && PyModule_Check(self)) module = PyModule_GetNameObject(self), Py_XDECREF(module);
-  const char* of = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
-  if (!of || !std::string_view(of).starts_with("torch.")) return false;
+  if (!module || !PyUnicode_Check(module) || !printable(module).starts_with("torch.")) return false;
   return name.starts_with("_get_") || name == "get_num_threads";
 }
 
@@ -108,8 +111,7 @@ PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments
     if (is_container(arguments[i]) && !fresh(arguments[i]) && !PyODict_Check(arguments[i]))
       before.emplace_back(arguments[i], copy_of(arguments[i]));
   PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  const KeepError pending;
   for (auto& [container, copy] : before) {
     Ref now = copy_of(container);
     if (same_contents(now.get(), copy.get())) continue;
@@ -117,14 +119,13 @@ PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments
     will_change(container);
     if (!set_contents(container, now.get())) PyErr_Clear();
   }
-  PyErr_Restore(type, value, traceback);
   return result;
 }
 
 // Nobody else holds it: the call made it, and so all in it that nobody else holds.
 void Reads::take_result(PyObject* result) {
   if (!result || Py_REFCNT(result) != 1 || is_tensor(result)) return;
-  interpreter::check_stack();
+  check_stack();
   if (PyTuple_Check(result) || PyList_Check(result)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i) take_result(PySequence_Fast_GET_ITEM(result, i));
   } else if (PyDict_Check(result)) {
@@ -133,8 +134,7 @@ void Reads::take_result(PyObject* result) {
   }
   if (PyTuple_CheckExact(result)) return;
   if (state_kind(result)) made(result);
-  if (is_container(result) || _PyObject_GetDictPtr(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE))
-    made(result);
+  if (is_container(result) || dict_place(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE)) made(result);
 }
 
 PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
@@ -159,7 +159,7 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   if (!of_c)
     for (const char* name : {"__new__", "__init__"}) {
       Ref key = text(name);
-      PyObject* method = _PyType_Lookup(t, key.get());
+      PyObject* method = class_attribute(t, key.get());
       read_class(t, key.get(), method);
       of_python = of_python || (method && PyFunction_Check(method));
       // What stands for a constructor leaves the call to eager.
@@ -239,7 +239,7 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   else if (m.name == "vars" && n == 1) {
     ask_everything(arguments[0]);
     if (is_proxy(arguments[0])) read_attribute_of_tensor(arguments[0], text("__dict__").get());
-    if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict)
+    if (PyObject** dict = dict_place(arguments[0]); dict && *dict)
       fresh(arguments[0]) ? made(*dict) : read_whole(*dict);
   } else if (!looks_at_types(m.name) && !named) {
     read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
@@ -277,7 +277,7 @@ std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
 namespace {
 
 bool holds_tensor(PyObject* o) {
-  interpreter::check_stack();
+  check_stack();
   if (!PyTuple_Check(o) && !PyList_Check(o)) return is_tensor(o);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
     if (holds_tensor(PySequence_Fast_GET_ITEM(o, i))) return true;
@@ -297,7 +297,7 @@ std::optional<PyObject*> Reads::call_unbound(PyObject* callable, PyObject* const
                                              PyObject* names) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   Ref name = text(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name);
-  PyObject* method = _PyType_Lookup(Py_TYPE(self), name.get());
+  PyObject* method = class_attribute(Py_TYPE(self), name.get());
   if (!method || PyCFunction_Check(method)) return std::nullopt;
   std::vector<PyObject*> given = {self};
   given.insert(given.end(), arguments, arguments + n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
@@ -374,12 +374,12 @@ std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* cons
     m.self = PyCFunction_GET_SELF(callable);
     return m;
   }
-  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+  if (is_bound_slot(callable)) {
     Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
     Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
     m.owned = Ref::steal(PyTuple_Pack(2, self.get(), name.get()));
     m.self = self.get();
-    m.name = PyUnicode_AsUTF8(name.get());
+    m.name = printable(name.get());
     return m;
   }
   if (n == 0) return std::nullopt;
@@ -389,8 +389,8 @@ std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* cons
     m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
   else if (is_cython(callable)) {
     m.owned = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-    if (_PyType_Lookup(Py_TYPE(arguments[0]), m.owned.get()) != callable) return std::nullopt;
-    m.name = PyUnicode_AsUTF8(m.owned.get());
+    if (class_attribute(Py_TYPE(arguments[0]), m.owned.get()) != callable) return std::nullopt;
+    m.name = printable(m.owned.get());
   } else return std::nullopt;
   m.self = arguments[0], ++m.arguments, --m.n;
   return m;
@@ -404,7 +404,7 @@ std::optional<Reads::Method> Reads::method_of_extension(PyObject* bound, PyObjec
   if (!name) return PyErr_Clear(), std::nullopt;
   Method m{{}, PyMethod_GET_SELF(bound), arguments, n, Ref::steal(name)};
   if (!PyUnicode_Check(name)) return std::nullopt;
-  m.name = PyUnicode_AsUTF8(name);
+  m.name = printable(name);
   return m;
 }
 
@@ -476,8 +476,7 @@ static bool reads_source(PyObject* callable) {
   PyObject* globals = PyFunction_GET_GLOBALS(callable);
   if (globals != stacks) return globals == files;
   const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
-  const char* name = PyUnicode_AsUTF8(code->co_name);
-  return name && one_of(name, {"extract_stack", "format_stack"});
+  return one_of(printable(code->co_name), {"extract_stack", "format_stack"});
 }
 
 // What the program wrote to, or made.
@@ -545,7 +544,7 @@ std::optional<PyObject*> Reads::call_unrecorded(PyObject* callable, const std::o
   if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     read_callable(callable);
     Ref key = text("__call__");
-    read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
+    read_class(Py_TYPE(callable), key.get(), class_attribute(Py_TYPE(callable), key.get()));
     return std::nullopt;
   }
   return call_method({{}, nullptr, arguments, n, {}}, callable, arguments, n, names);

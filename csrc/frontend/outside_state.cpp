@@ -5,6 +5,9 @@
 #include "core/error.h"
 #include "frontend/environment.h"
 #include "frontend/hooks.h"
+#include "python/errors.h"
+#include "python/lookup.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -135,14 +138,8 @@ std::optional<StateOf::Kind> state_kind(PyObject* o) {
 }
 
 PyObject* shown_by(PyObject* o) {
-  struct Proxy {
-    PyObject_HEAD
-    PyObject* mapping;
-  };
-  if (Py_IS_TYPE(o, &PyDictProxy_Type)) return reinterpret_cast<Proxy*>(o)->mapping;
-  if (PyDictViewSet_Check(o) || PyDictValues_Check(o))
-    return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(o)->dv_dict);
-  return o;
+  PyObject* shown = mapping_of_view(o);
+  return shown ? shown : o;
 }
 
 bool is_random(PyObject* o) {
@@ -158,14 +155,12 @@ std::function<void()> remember_random(const std::vector<Ref>& generators) {
   std::vector<std::pair<Ref, Ref>> states;
   for (const Ref& g : generators) states.emplace_back(g, Ref::steal(PyObject_CallOneArg(take, g.get())));
   return [states = std::move(states)] {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    const KeepError pending;
     for (const auto& [generator, state] : states) {
       PyObject* done = PyObject_CallFunctionObjArgs(give, generator.get(), state.get(), nullptr);
       if (!done) PyErr_Clear();
       Py_XDECREF(done);
     }
-    PyErr_Restore(type, value, traceback);
   };
 }
 
@@ -263,7 +258,7 @@ bool StateOf::put(PyObject* state) const {
 std::string StateOf::text() const {
   switch (kind) {
     case Variable: return "a ContextVar";
-    case ThreadAttribute: return cat("the attribute '", PyUnicode_AsUTF8(key.get()), "' of a threading.local");
+    case ThreadAttribute: return cat("the attribute '", printable(key.get()), "' of a threading.local");
     case Setting: return cat("what ", reinterpret_cast<PyCFunctionObject*>(owner.get())->m_ml->ml_name, "() sets");
     default: return cat("a ", Py_TYPE(owner.get())->tp_name);
   }

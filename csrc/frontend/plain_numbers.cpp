@@ -7,6 +7,8 @@
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
+#include "python/lookup.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -139,7 +141,7 @@ bool hands_on(std::string_view module) {
 std::string module_of(PyObject* o) {
   PyObject* module = PyModule_Check(o) ? PyModule_GetNameObject(o) : PyObject_GetAttrString(o, "__module__");
   if (!module) PyErr_Clear();
-  std::string name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+  std::string name = module && PyUnicode_Check(module) ? printable(module) : "";
   Py_XDECREF(module);
   return name;
 }
@@ -172,7 +174,7 @@ void PlainNumbers::operands(Operands kind, PyObject** first) const {
   if (kind == Operands::Key) return make_plain(first);
   if (kind == Operands::Attribute) {
     PyObject* object = first[1];
-    if (is_foreign(object) && !_PyObject_GetDictPtr(object)) make_plain(first);
+    if (is_foreign(object) && !dict_place(object)) make_plain(first);
     return;
   }
   if (kind == Operands::Store) {
@@ -200,7 +202,7 @@ std::optional<PyObject*> PlainNumbers::attribute(PyObject* object, PyObject* nam
   if (!any_numbers() || !is_traced_number(object) || in_library()) return std::nullopt;
   static PyObject* type = PyUnicode_InternFromString("__class__");
   Ref number = like(object);
-  if (PyUnicode_Compare(name, type) != 0 && _PyType_Lookup(Py_TYPE(number.get()), name)) number = plain(object);
+  if (PyUnicode_Compare(name, type) != 0 && class_attribute(Py_TYPE(number.get()), name)) number = plain(object);
   return PyObject_GetAttr(number.get(), name);
 }
 
@@ -214,7 +216,7 @@ std::optional<PyObject*> PlainNumbers::answer(PyObject* callable, PyObject* cons
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (!one_of(name, {"isinstance", "hasattr", "getattr"})) return std::nullopt;
   Ref number = like(arguments[0]);
-  if (name == "getattr" && PyUnicode_Check(arguments[1]) && _PyType_Lookup(Py_TYPE(number.get()), arguments[1]))
+  if (name == "getattr" && PyUnicode_Check(arguments[1]) && class_attribute(Py_TYPE(number.get()), arguments[1]))
     number = plain(arguments[0]);
   std::vector<PyObject*> given(arguments, arguments + n);
   given[0] = number.get();
@@ -283,7 +285,7 @@ bool PlainNumbers::reads_digits(const Callee& c, PyObject* const* arguments, siz
   }
   if (!PyType_Check(c.callable)) {
     static PyObject* call = PyUnicode_InternFromString("__call__");
-    if (PyObject* found = _PyType_Lookup(Py_TYPE(c.callable), call); found && PyFunction_Check(found)) return false;
+    if (PyObject* found = class_attribute(Py_TYPE(c.callable), call); found && PyFunction_Check(found)) return false;
   }
   if (!keeps_what_it_is_given(c)) return true;
   // float() of an object takes no other number from its __float__().

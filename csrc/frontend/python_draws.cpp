@@ -10,6 +10,8 @@
 #include "frontend/large_ints.h"
 #include "frontend/outside_state.h"
 #include "ops/common.h"
+#include "python/stack.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
@@ -55,7 +57,7 @@ std::optional<DrawingCalls::Key> DrawingCalls::key_of(PyObject* callable, PyObje
   if (!name) return PyErr_Clear(), std::nullopt;
   const Ref owned = Ref::steal(name);
   if (!PyUnicode_Check(name)) return std::nullopt;
-  return Key{generator, nullptr, PyUnicode_AsUTF8(name)};
+  return Key{generator, nullptr, printable(name)};
 }
 
 DrawingCalls::Call* DrawingCalls::find(PyObject* callable, PyObject* first) {
@@ -281,7 +283,7 @@ void PythonDraws::open(PyObject* array) {
 }
 
 void PythonDraws::open_all(PyObject* o) {
-  interpreter::check_stack();
+  check_stack();
   if (PyTuple_Check(o) || PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) open_all(PySequence_Fast_GET_ITEM(o, i));
   } else {
@@ -312,8 +314,7 @@ Ref PythonDraws::arguments_of(PyObject* function, PyObject* args, PyObject* kwar
   PyObject* found = PyObject_GetAttr(function, attribute);
   if (!found) PyErr_Clear();
   const Ref owned = found ? Ref::steal(found) : Ref();
-  const char* text = found && PyUnicode_Check(found) ? PyUnicode_AsUTF8(found) : "";
-  const std::string_view name = text;
+  const std::string name = found && PyUnicode_Check(found) ? printable(found) : "";
   const bool makes = name == "tensor" || name == "as_tensor" || name == "asarray" || name == "from_numpy";
   const bool indexes = name == "__getitem__" || name == "__setitem__";
   Ref out = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(args)));

@@ -9,6 +9,10 @@
 
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
+#include "python/errors.h"
+#include "python/lookup.h"
+#include "python/stack.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -21,13 +25,11 @@ PyObject* absent() {
 
 std::string short_text(PyObject* o) {
   if (PyUnicode_Check(o)) {
-    const char* text = PyUnicode_AsUTF8(o);
-    if (!text) PyErr_Clear();
-    return text ? text : "?";
+    return printable(o);
   }
   if (!PyLong_CheckExact(o)) return std::string("<") + Py_TYPE(o)->tp_name + ">";
   Ref s = Ref::steal(PyObject_Str(o));
-  return PyUnicode_AsUTF8(s.get());
+  return printable(s.get());
 }
 
 // Values that can be compared by what they are; they have no places of their own.
@@ -105,10 +107,9 @@ void Reads::came_from_outside(PyObject* value) {
   if (!value || fresh(value)) return;
   if (PyCFunction_Check(value) && PyCFunction_GET_SELF(value)) return came_from_outside(PyCFunction_GET_SELF(value));
   if (PyMethod_Check(value)) return came_from_outside(PyMethod_GET_SELF(value));
-  if (Py_IS_TYPE(value, &_PyMethodWrapper_Type))
-    return came_from_outside(Ref::steal(PyObject_GetAttrString(value, "__self__")).get());
+  if (is_bound_slot(value)) return came_from_outside(Ref::steal(PyObject_GetAttrString(value, "__self__")).get());
   if (PyTuple_Check(value)) {
-    interpreter::check_stack();
+    check_stack();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) came_from_outside(PyTuple_GET_ITEM(value, i));
   }
   if (is_native_iterator(value) && iterators_.insert(value).second) keep(value);
@@ -122,17 +123,15 @@ void Reads::will_advance(PyObject* iterator) {
 }
 
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
-  Progress::step("acquiring", [&] {
-    const char* qualified = PyUnicode_AsUTF8(code->co_qualname);
-    return std::string(qualified ? qualified : "");
-  });
+  Progress::step("acquiring", [&] { return printable(code->co_qualname); });
   frames_.is_of(function, first, function && !fresh(function) && !(first && fresh(first)));
   // The namespace of a class that is being made.
   if (locals && !(code->co_flags & CO_OPTIMIZED)) made(locals);
   if (!constructing_.empty() && first && reinterpret_cast<PyObject*>(Py_TYPE(first)) == constructing_.back()) {
     // Its code may have another name: a lambda's, a decorator's.
     static PyObject* init = PyUnicode_InternFromString("__init__");
-    if ((function && _PyType_Lookup(Py_TYPE(first), init) == function) || PyUnicode_Compare(code->co_name, init) == 0) {
+    if ((function && class_attribute(Py_TYPE(first), init) == function) ||
+        PyUnicode_Compare(code->co_name, init) == 0) {
       made(first);
       constructing_.back() = nullptr;
     }
@@ -143,9 +142,8 @@ bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyOb
     if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) read_dict_whole(defaults);
   }
   // A special method that C code looked up in the class of its first argument.
-  const char* name = PyUnicode_AsUTF8(code->co_name);
-  if (function && first && name && std::strncmp(name, "__", 2) == 0) {
-    PyObject* found = _PyType_Lookup(Py_TYPE(first), code->co_name);
+  if (function && first && printable(code->co_name).starts_with("__")) {
+    PyObject* found = class_attribute(Py_TYPE(first), code->co_name);
     if (found == function) read_type(first), read_class(Py_TYPE(first), code->co_name, found);
   }
   return true;
@@ -218,8 +216,7 @@ static bool of_the_compiler(PyObject* found) {
   Ref function = Ref::steal(PyObject_GetAttrString(found, "__func__"));
   if (!PyFunction_Check(function.get())) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  return file && std::string_view(file).starts_with(hooks().internal_paths[0]);
+  return printable(code->co_filename).starts_with(hooks().internal_paths[0]);
 }
 
 void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
@@ -230,7 +227,7 @@ void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
   auto* o = reinterpret_cast<PyObject*>(type);
   if (fresh(o)) {
     PyTypeObject* base = type->tp_base;
-    return base ? read_class(base, name, _PyType_Lookup(base, name)) : void();
+    return base ? read_class(base, name, class_attribute(base, name)) : void();
   }
   auto [it, first] = class_index_.emplace(o, classes_.size());
   if (first) {
@@ -261,7 +258,7 @@ void Reads::read_super(PyObject* super, PyObject* name) {
   for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); ++i) {
     auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
     if (!below) {
-      read_class(type, name, _PyType_Lookup(type, name));
+      read_class(type, name, class_attribute(type, name));
       if (PyDict_Contains(class_dict(PyTuple_GET_ITEM(order, i)), name) != 0) return;
     }
     below = below && type != s->type;
@@ -272,13 +269,13 @@ namespace {
 
 // The dict of an instance, or null.
 PyObject* instance_dict(PyObject* o) {
-  PyObject** place = _PyObject_GetDictPtr(o);
+  PyObject** place = dict_place(o);
   if (!place) return nullptr;
   if (!*place) {
     PyObject* made = PyObject_GenericGetDict(o, nullptr);
     if (!made) PyErr_Clear();
     Py_XDECREF(made);
-    place = _PyObject_GetDictPtr(o);
+    place = dict_place(o);
   }
   return place ? *place : nullptr;
 }
@@ -288,10 +285,8 @@ PyObject* instance_dict(PyObject* o) {
 void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (PyErr_Occurred()) {
     // Being told of what raised must not disturb the exception.
-    PyObject *t, *v, *tb;
-    PyErr_Fetch(&t, &v, &tb);
+    const KeepError pending;
     read_attribute(object, name, nullptr);
-    PyErr_Restore(t, v, tb);
     return;
   }
   if (is_proxy(object)) return read_attribute_of_tensor(object, name);
@@ -300,13 +295,13 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     see_drawn(object);
     if (ClassUse* use = use_of(object)) use->add(name);
     // The dict of what is the code's own is its own.
-    if (value && PyDict_CheckExact(value) && _PyObject_GetDictPtr(object) && instance_dict(object) == value) {
+    if (value && PyDict_CheckExact(value) && dict_place(object) && instance_dict(object) == value) {
       made(value);
       ask_everything(object);
     }
     // Its class may be somebody else's.
     PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
-    return read_class(type, name, _PyType_Lookup(type, name));
+    return read_class(type, name, class_attribute(type, name));
   }
   if (PyModule_Check(object)) {
     PyObject* dict = PyModule_GetDict(object);
@@ -315,15 +310,15 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   }
   if (PyType_Check(object)) {
     auto* type = reinterpret_cast<PyTypeObject*>(object);
-    read_class(type, name, _PyType_Lookup(type, name));
-    read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
+    read_class(type, name, class_attribute(type, name));
+    read_class(Py_TYPE(object), name, class_attribute(Py_TYPE(object), name));
     return;
   }
   if (PyObject_TypeCheck(object, &PySuper_Type)) return read_super(object, name);
   touch_attribute(object, name);
   PyTypeObject* type = Py_TYPE(object);
   read_type(object);
-  PyObject* found = _PyType_Lookup(type, name);
+  PyObject* found = class_attribute(type, name);
   read_class(type, name, found);
   if (is_tensor(object) && found) {  // its metadata, say
     if (asked_.insert(object).second) keep(object);
@@ -356,13 +351,11 @@ void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
   see_drawn(object);
   if (!is_tensor(object)) tracer_.draws().open_all(key);
   if (fresh(object) || is_tensor(object)) return;
-  PyObject *t, *v, *tb;
-  PyErr_Fetch(&t, &v, &tb);
+  const KeepError pending;
   touch(object);
   if (PyDict_Check(object)) read_entry(object, key, PyDict_GetItemWithError(object, key));
   else if (PyList_CheckExact(object) && PyLong_Check(key)) read_element(object, key);
   else if (is_container(object)) read_whole(object);
-  PyErr_Restore(t, v, tb);
 }
 
 void Reads::read_membership(PyObject* object, PyObject* key, bool found) {
@@ -431,7 +424,7 @@ void Reads::read_length(PyObject* object) {
   if (PyTypeObject* type = Py_TYPE(object); type->tp_flags & Py_TPFLAGS_HEAPTYPE)
     for (const char* name : {"__bool__", "__len__"}) {
       Ref key = Ref::steal(PyUnicode_InternFromString(name));
-      read_class(type, key.get(), _PyType_Lookup(type, key.get()));
+      read_class(type, key.get(), class_attribute(type, key.get()));
     }
   object = shown_by(object);
   touch(object);
@@ -468,7 +461,7 @@ void Reads::read_whole(PyObject* object) {
 
 // A C function may look at all that it is given.
 void Reads::read_deep(PyObject* object) {
-  interpreter::check_stack();
+  check_stack();
   ask_everything(object);
   object = shown_by(object);
   bool tuple = PyTuple_Check(object);
@@ -541,10 +534,8 @@ void Reads::watch(EnvironmentGuard& environment, const ContainerReads& r) {
 
 Reads::~Reads() {
   if (effects_.empty() && states_.empty()) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  const KeepError pending;
   take_back();
-  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace thunder::frontend

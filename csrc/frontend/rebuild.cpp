@@ -5,6 +5,8 @@
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
 #include "frontend/structure.h"
+#include "python/lookup.h"
+#include "python/stack.h"
 
 namespace thunder::frontend {
 namespace {
@@ -37,7 +39,7 @@ class Rebuilder {
   void set(PyObject* o, PyObject* replacement) { made_.emplace(o, Ref::borrow(replacement)); }
 
   Ref operator()(PyObject* o) {
-    interpreter::check_stack();
+    check_stack();
     if (is_traced_value(o)) return copies_ ? tensor(o) : leaf_(o);
     if (number_ && is_symbolic_number(o)) return (*number_)(o);
     if (copies_) {
@@ -74,7 +76,7 @@ class Rebuilder {
     if (!copies_->stands_for(o) || copies_->copy_of(o)) return proxy;
     copies_->made(o, proxy);
     const ClassUse* use = use_of_tensors(&copies_->uses());
-    PyObject** dict = _PyObject_GetDictPtr(o);
+    PyObject** dict = dict_place(o);
     PyObject *name, *value;
     for (Py_ssize_t pos = 0; dict && *dict && PyDict_Next(*dict, &pos, &name, &value);) {
       if (!use->wants(name)) continue;
@@ -174,7 +176,7 @@ class Rebuilder {
 
   // Those of `o`, in a dict of its own or in slots.
   void set_attributes(PyObject* o, const Ref& out) {
-    PyObject** from = _PyObject_GetDictPtr(o);
+    PyObject** from = dict_place(o);
     if (from && *from) {
       Ref made = Ref::steal(PyObject_GenericGetDict(out.get(), nullptr));
       PyObject *name, *value;
@@ -278,7 +280,7 @@ Ref OutputSpec::build(PyObject* const* leaves, const std::vector<PyObject*>& arg
   for (PyObject* proxy : attributed_) {
     Ref tensor = leaf(proxy);
     PyObject *name, *value;
-    for (Py_ssize_t pos = 0; PyDict_Next(*_PyObject_GetDictPtr(proxy), &pos, &name, &value);) {
+    for (Py_ssize_t pos = 0; PyDict_Next(*dict_place(proxy), &pos, &name, &value);) {
       Ref item = rebuilder(value);
       if (PyObject_GenericSetAttr(tensor.get(), name, item.get()) != 0) throw PythonError();
     }

@@ -5,6 +5,7 @@
 #include "frontend/kinds.h"
 #include "frontend/reads.h"
 #include "frontend/unseen.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
@@ -18,7 +19,7 @@ std::string origin(PyObject* callable, PyObject* self) {
   for (PyObject* o : {callable, type}) {
     PyObject* module = o ? PyObject_GetAttrString(o, "__module__") : nullptr;
     if (!module) PyErr_Clear();
-    std::string name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+    std::string name = module && PyUnicode_Check(module) ? printable(module) : "";
     Py_XDECREF(module);
     if (!name.empty()) return name;
   }
@@ -80,7 +81,7 @@ void Reads::change_global_generator(PyObject* callable) {
       PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("numpy.random.mtrand")).get(), "_rand");
   touch(global);
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  keep_not(std::string("calls ") + PyUnicode_AsUTF8(name.get()) + "(), which " + kInput);
+  keep_not(std::string("calls ") + printable(name.get()) + "(), which " + kInput);
 }
 
 }  // namespace thunder::frontend

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 
@@ -141,10 +142,10 @@ void Reads::touch_call(PyObject* callable, PyObject* self, PyObject* const* argu
 bool Reads::allow_setting(PyObject* callable) const {
   const std::optional<Ref> name = refused_setting(callable);
   if (!name) return true;
-  const char* text = PyUnicode_AsUTF8(name->get());
+  const std::string text = printable(name->get());
   PyErr_Format(PyExc_NotImplementedError,
                "[%s] the setting cannot be changed inside of a compiled function: call %s() outside of it\n  at %s",
-               text, text, interpreter::current_place().str().c_str());
+               text.c_str(), text.c_str(), interpreter::current_place().str().c_str());
   return false;
 }
 

@@ -8,6 +8,9 @@
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
+#include "python/lookup.h"
+#include "python/stack.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -56,7 +59,7 @@ void flatten_int(PyObject* o, std::string& key) {
   if (!overflow) return put(key, 'I', i);
   Ref text = Ref::steal(PyObject_Str(o));
   key.push_back('J');
-  key += PyUnicode_AsUTF8(text.get());
+  key += printable(text.get());
   key.push_back('\0');
 }
 
@@ -140,7 +143,7 @@ void flatten_object(PyObject* o, Flattened& out) {
   if (outermost) out.limit = key + kMostOfAnObject;
   put_class('A', o, out);
   PyObject *name, *value;
-  for (Py_ssize_t i = 0; out.key.size() <= out.limit && PyDict_Next(*_PyObject_GetDictPtr(o), &i, &name, &value);) {
+  for (Py_ssize_t i = 0; out.key.size() <= out.limit && PyDict_Next(*dict_place(o), &i, &name, &value);) {
     if (out.uses && !is_wanted(*out.uses, o, name)) continue;
     flatten(name, out);
     flatten(value, out);
@@ -232,7 +235,7 @@ void flatten_leaf(PyObject* o, Flattened& out) {
   out.tensors.push_back(o);
   const ClassUse* use = use_of_tensors(out.uses);
   if (!use || !is_tensor(o)) return;
-  PyObject** dict = _PyObject_GetDictPtr(o);
+  PyObject** dict = dict_place(o);
   const bool any = dict && *dict && PyDict_GET_SIZE(*dict) > 0;
   if ((!any && !use->written) || again(o, out)) return;
   out.key.push_back('A');
@@ -247,22 +250,28 @@ void flatten_leaf(PyObject* o, Flattened& out) {
 
 }  // namespace
 
+void flatten_string(PyObject* o, std::string& key) {
+  Py_ssize_t n = 0;
+  if (const char* s = PyUnicode_AsUTF8AndSize(o, &n)) {
+    put(key, 'S', n);
+    return put(key, s, static_cast<size_t>(n));
+  }
+  PyErr_Clear();  // a lone surrogate
+  const Ref bytes = Ref::steal(PyUnicode_AsEncodedString(o, "utf-8", "surrogatepass"));
+  n = PyBytes_GET_SIZE(bytes.get());
+  put(key, 'U', n);
+  put(key, PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(n));
+}
+
 void flatten(PyObject* o, Flattened& out) {
-  interpreter::check_stack();
+  check_stack();
   if (is_traced_value(o)) return flatten_leaf(o, out);
   if (o == Py_None) return out.key.push_back('N');
   if (out.symbolic && is_symbolic_number(o)) return flatten_symbolic(o, out);
   if (PyBool_Check(o)) return out.key.push_back(o == Py_True ? 't' : 'f');
   if (PyLong_CheckExact(o)) return flatten_int(o, out.key);
   if (PyFloat_CheckExact(o)) return put(out.key, 'F', PyFloat_AS_DOUBLE(o));
-  if (PyUnicode_CheckExact(o)) {
-    Py_ssize_t n = 0;
-    const char* s = PyUnicode_AsUTF8AndSize(o, &n);
-    if (!s) throw PythonError();
-    put(out.key, 'S', n);
-    put(out.key, s, static_cast<size_t>(n));
-    return;
-  }
+  if (PyUnicode_CheckExact(o)) return flatten_string(o, out.key);
   if (overrides_torch_functions(o)) {
     out.overriding = o;
     return;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "frontend/argument_copies.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

@@ -1,6 +1,7 @@
 // What the user's code keeps in attributes of tensors, and what programs see otherwise than Python does.
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
+#include "python/lookup.h"
 
 namespace thunder::frontend {
 
@@ -10,7 +11,7 @@ void Reads::read_attribute_of_tensor(PyObject* proxy, PyObject* name) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);  // the read may have raised
   if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) use_of(hooks().tensor_class).everything = true;
-  else if (!_PyType_Lookup(Py_TYPE(proxy), name)) use_of(hooks().tensor_class).add(name);
+  else if (!class_attribute(Py_TYPE(proxy), name)) use_of(hooks().tensor_class).add(name);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -24,7 +25,7 @@ PyObject* dtype_of_sharded(PyObject* object, PyObject* name) {
 // What is left in an argument is written to the caller's tensor.
 void Reads::write_attribute_of_tensor(PyObject* proxy, PyObject* name) {
   if (!arguments_ || !arguments_->is_argument_tensor(proxy)) return;
-  PyObject* found = _PyType_Lookup(Py_TYPE(proxy), name);
+  PyObject* found = class_attribute(Py_TYPE(proxy), name);
   if (found && Py_TYPE(found)->tp_descr_set) return;
   ClassUse& use = use_of(hooks().tensor_class);
   use.add(name);

@@ -7,6 +7,7 @@
 #include "frontend/dtensors.h"
 #include "frontend/kinds.h"
 #include "frontend/large_ints.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -26,7 +27,7 @@ std::string qualified_name(PyObject* callable) {
       continue;
     }
     Ref owned = Ref::steal(name);
-    if (const char* text = PyUnicode_AsUTF8(name)) return text;
+    return printable(name);
   }
   return Py_TYPE(o)->tp_name;
 }
@@ -94,7 +95,7 @@ TorchCalls::Keywords TorchCalls::keywords(PyObject* args, PyObject* kwargs, PyOb
   if (!kwargs) return keyword;
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; PyDict_Next(kwargs, &pos, &key, &value);) {
-    std::string name = PyUnicode_AsUTF8(key);
+    std::string name = printable(key);
     if (name == "out") {
       if (value != Py_None) out = value;
     } else if (name == "inplace") {

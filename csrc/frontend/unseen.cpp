@@ -3,6 +3,8 @@
 #include <unordered_set>
 
 #include "frontend/hooks.h"
+#include "python/lookup.h"
+#include "python/text.h"
 
 namespace thunder::frontend {
 namespace {
@@ -27,7 +29,7 @@ PyTypeObject* owner(PyObject* self, std::string_view name) {
   // The class may have a method of Python code over it, which calls it by super().
   PyObject* classes = Py_TYPE(self)->tp_mro;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
-    PyObject* found = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(classes, i)), key.get());
+    PyObject* found = class_attribute(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(classes, i)), key.get());
     if (found && (Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type)))
       return PyDescr_TYPE(found);
   }
@@ -36,16 +38,16 @@ PyTypeObject* owner(PyObject* self, std::string_view name) {
 
 std::string text_of(PyTypeObject* type, const char* attribute) {
   PyObject* value = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), attribute);
-  if (!value) PyErr_Clear();
-  Ref owned = Ref::steal(value);
-  return value && PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : "";
+  if (!value) return PyErr_Clear(), "";
+  const Ref owned = Ref::steal(value);
+  return PyUnicode_Check(value) ? printable(value) : "";
 }
 
 }  // namespace
 
 bool sets_unseen(PyObject* o) {
   static PyObject* name = PyUnicode_InternFromString("__setattr__");
-  PyObject* found = _PyType_Lookup(Py_TYPE(o), name);
+  PyObject* found = class_attribute(Py_TYPE(o), name);
   return found && Py_IS_TYPE(found, &PyWrapperDescr_Type) && !is_tensor(o) && !PyWeakref_CheckProxy(o);
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

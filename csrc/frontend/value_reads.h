@@ -12,7 +12,7 @@
 
 #include "core/number.h"
 #include "core/trace.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend {
 

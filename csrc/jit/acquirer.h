@@ -106,7 +106,7 @@ class Acquirer {
     bool lengths_ask = false, seems_compiled = true;
     std::chrono::steady_clock::time_point start;
   };
-  using Proxies = std::pair<frontend::Ref, frontend::Ref>;
+  using Proxies = std::pair<Ref, Ref>;
 
   void begin();
   void take_numbers(bool constant, bool reads_vary);
@@ -122,9 +122,9 @@ class Acquirer {
   std::unique_ptr<frontend::Tracer> make_tracer() const;
   std::optional<Again> acquire_once(AcquiredProgram& out);
   std::variant<frontend::Acquired, Again> trace(frontend::Tracer& tracer);
-  std::variant<frontend::Ref, Again> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
+  std::variant<Ref, Again> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
   Proxies proxies_of(frontend::Tracer& tracer, frontend::ArgumentCopies& copies) const;
-  frontend::Acquired finish(frontend::Reads& reads, frontend::Tracer& tracer, frontend::Ref result,
+  frontend::Acquired finish(frontend::Reads& reads, frontend::Tracer& tracer, Ref result,
                             frontend::ArgumentCopies& copies);
   void check_leaves(const frontend::Acquired& acquired) const;
   std::string refusal() const;

@@ -11,7 +11,6 @@
 
 namespace thunder {
 
-using frontend::Ref;
 using frontend::Tracer;
 
 namespace {
@@ -87,7 +86,7 @@ std::optional<Again> Acquirer::acquire_once(AcquiredProgram& out) {
     return std::nullopt;
   } catch (const NeedsEager&) {
     throw;
-  } catch (const frontend::Interrupted&) {
+  } catch (const Interrupted&) {
     throw;
   } catch (...) {
     if (!tracer.eager.why.empty()) {  // of a result
@@ -129,8 +128,7 @@ Acquirer::Proxies Acquirer::proxies_of(Tracer& tracer, frontend::ArgumentCopies&
   Ref call_kwargs = Ref::steal(PyDict_New());
   for (Py_ssize_t i = 0; i < args.num_names(); ++i) {
     Ref value = given(args.args[args.nargs + i]);
-    if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(args.names, i), value.get()) != 0)
-      throw frontend::PythonError();
+    if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(args.names, i), value.get()) != 0) throw PythonError();
   }
   return {std::move(call_args), std::move(call_kwargs)};
 }
@@ -143,7 +141,7 @@ std::variant<Ref, Again> Acquirer::run(frontend::Reads& reads, Tracer& tracer, c
     Ref result = function_runner()(tracer, function_.fn.get(), proxies.first.get(), proxies.second.get());
     keeping_.once = reads.once();
     return result;
-  } catch (const frontend::Interrupted&) {
+  } catch (const Interrupted&) {
     throw;
   } catch (...) {
     keeping_.once = reads.once();
@@ -190,10 +188,10 @@ std::string Acquirer::refusal() const {
   if (!keeping_.once.empty() || function_.compiles_only || !function_.transform().empty() ||
       function_.is_of_distributed())
     throw;
-  Raised raised = Raised::current();
-  if (raised.is_not_implemented()) return raised.text();
+  Raised raised = current_error();
+  if (is_not_implemented(raised)) return raised.text();
   raised.raise();
-  throw frontend::PythonError();
+  throw PythonError();
 }
 
 // A gradient that the program takes flows on outside where what it is taken through was computed from other tensors.
@@ -214,7 +212,7 @@ auto Acquirer::or_refuse(Tracer& tracer, bool of_arguments, F&& part) {
     return part();
   } catch (const NeedsEager&) {
     throw;
-  } catch (const frontend::Interrupted&) {
+  } catch (const Interrupted&) {
     throw;
   } catch (...) {
     if (tracer.calls().speaks() || !is_last(tracer)) throw;

@@ -33,7 +33,7 @@ struct CacheEntry {
   CallFacts facts;
   Fingerprint fingerprint;
   std::string key;
-  std::vector<frontend::Ref> objects;  // that the key names by identity: their addresses stay theirs
+  std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
   frontend::EnvironmentGuard environment;
   CapturedTensors state;  // as they were when `captured` was last found equal
   frontend::CacheLines lines;
@@ -71,9 +71,9 @@ struct CacheEntry {
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
-  bool draws = false;                     // random numbers, on the CPU
-  std::vector<frontend::Ref> generators;  // that random calls are given
-  bool communicates = false;              // with other processes
+  bool draws = false;           // random numbers, on the CPU
+  std::vector<Ref> generators;  // that random calls are given
+  bool communicates = false;    // with other processes
   // Of distributed parameters: the plan, and what the program does with gradients.
   std::shared_ptr<distributed::CommunicationPlan> plan;
   distributed::Synchronization synchronization = distributed::Synchronization::Reduce;
@@ -193,7 +193,7 @@ struct CacheEntry {
     facts = of.facts();
     fingerprint = of.fingerprint;
     key = of.flat.key;
-    for (PyObject* o : of.flat.objects) objects.push_back(frontend::Ref::borrow(o));
+    for (PyObject* o : of.flat.objects) objects.push_back(Ref::borrow(o));
   }
   /// It has no program.
   void be_eager(const CallKey& of, const NeedsEager& reason);

@@ -8,16 +8,15 @@
 #include "jit/function.h"
 #include "jit/raised.h"
 #include "jit/tracing.h"
+#include "python/gil.h"
 #include "runtime/autograd.h"
 #include "runtime/convert.h"
 #include "runtime/generators.h"
-#include "runtime/gil.h"
 #include "runtime/interop.h"
 
 namespace thunder {
 
 using frontend::Flattened;
-using frontend::Ref;
 
 namespace {
 
@@ -100,7 +99,7 @@ PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Tu
     mode.raises = false;
   } catch (const NeedsEager&) {
     throw;
-  } catch (const frontend::Interrupted&) {
+  } catch (const Interrupted&) {
     throw;
   } catch (...) {
     if (!acquirer.raised() || !inspection_.keeping.once.empty() || !function_.transform().empty() ||
@@ -131,8 +130,8 @@ PyObject* JitFunction::run_unacquired(const CallKey& key, const CallArguments& a
 // Calls the user's function in place of a program that raised, nothing of which has been done: it raises as well, with
 // all that it did before, or goes another way.  `acquiring`: the program was not even acquired.
 PyObject* JitFunction::run_function(const CallArguments& a, bool acquiring, std::string* why) {
-  Raised ours = Raised::current();
-  if (ours.is_refusal() || !ours.is(PyExc_Exception)) {
+  Raised ours = current_error();
+  if (is_refusal(ours) || !ours.is(PyExc_Exception)) {
     ours.raise();
     return nullptr;
   }
@@ -140,7 +139,7 @@ PyObject* JitFunction::run_function(const CallArguments& a, bool acquiring, std:
   if (!result) {
     Raised theirs = Raised::take();
     // The compiler's errors say more.
-    const bool says_more = acquiring && ours.is_ours() && theirs.is(ours.type.get());
+    const bool says_more = acquiring && is_ours(ours) && theirs.is(ours.type.get());
     (says_more ? ours : theirs).raise();
     return nullptr;
   }
@@ -192,7 +191,7 @@ PyObject* JitFunction::run(CacheEntry& e, const CallKey& call, const CallArgumen
   }
   std::vector<Ref> owned;
   owned.reserve(outputs.size());
-  for (const c10::IValue& v : outputs) owned.push_back(Ref::steal(to_python(v)));
+  for (const c10::IValue& v : outputs) owned.push_back(to_python(v));
   if (e.output->single()) return owned[0].release();
   std::vector<PyObject*> leaves;
   for (const Ref& r : owned) leaves.push_back(r.get());
@@ -210,7 +209,7 @@ void JitFunction::write(const std::vector<frontend::Effect>& effects, const Flat
     const frontend::Effect& effect = effects[i];
     PyObject* value = effect.after ? PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) : nullptr;
     PyObject* owner = effect.argument ? arguments[*effect.argument].get() : effect.owner.get();
-    if (!frontend::apply_effect(effect, owner, value)) throw frontend::PythonError();
+    if (!frontend::apply_effect(effect, owner, value)) throw PythonError();
   }
 }
 

@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "passes/visit.h"
+#include "python/gil.h"
 #include "runtime/distributed/watch.h"
-#include "runtime/gil.h"
 #include "runtime/interop.h"
 #include "runtime/torch_py.h"
 
@@ -65,7 +65,7 @@ void add_unread(frontend::Acquired& acquired, DistributedInputs& out) {
     if (!p) continue;
     const auto place = static_cast<ptrdiff_t>(acquired.sources.size());
     auto* object = static_cast<PyObject*>(p->local_object.get());
-    acquired.sources.push_back({.kind = InputSource::Captured, .tensor = frontend::Ref::borrow(object)});
+    acquired.sources.push_back({.kind = InputSource::Captured, .tensor = Ref::borrow(object)});
     out.placements.push_back(p);
     if (!acquired.trivial_epilogue)
       epilogue.inputs.insert(epilogue.inputs.begin() + place, epilogue.arena->make_value(p->planned().local));
@@ -137,9 +137,9 @@ std::string part_that_leaves(const frontend::Acquired& acquired) {
 void check_parameters(PyObject* module) {
   PyObject* state = PyObject_GetAttrString(module, "_thunder_plan");
   if (!state) return PyErr_Clear();  // a function, or a part of a wrapped module
-  const frontend::Ref owned = frontend::Ref::steal(state);
+  const Ref owned = Ref::steal(state);
   PyObject* checked = PyObject_CallMethod(state, "check", "O", module);
-  if (!checked) throw frontend::PythonError();
+  if (!checked) throw PythonError();
   Py_DECREF(checked);
 }
 

@@ -4,8 +4,6 @@
 
 namespace thunder {
 
-using frontend::Ref;
-
 namespace {
 
 // While this lives, modules run as programs of their own: `modules` are InnerModules of thunder/_inner_modules.py, or

@@ -21,7 +21,7 @@ class EagerCalls {
   /// `modules`: InnerModules of thunder/_inner_modules.py, for calls that eager runs since no program can.  `quiet`: no
   /// warnings of those.
   void set_inner_modules(PyObject* modules, bool quiet) {
-    inner_modules_ = frontend::Ref::borrow(modules);
+    inner_modules_ = Ref::borrow(modules);
     warned_ = quiet;
   }
   /// Null: it has none.
@@ -36,7 +36,7 @@ class EagerCalls {
   bool warn(const std::string& why);
 
   const UserFunction& function_;
-  frontend::Ref inner_modules_;
+  Ref inner_modules_;
   bool warned_ = false;
   std::map<std::string, size_t> counts_;
 };

@@ -178,7 +178,7 @@ void add_inputs(CacheEntry& e, const CallKey& key, const frontend::Acquired& acq
     now.resize(std::max(now.size(), at.result + 1));
     now[at.result] = from_python(s.tensor.get());
   }
-  for (const frontend::Ref& t : acquired.arguments_outside) e.environment.add_tensor(t.get());
+  for (const Ref& t : acquired.arguments_outside) e.environment.add_tensor(t.get());
   e.by_place = e.by_place || !acquired.arguments_outside.empty();
 }
 

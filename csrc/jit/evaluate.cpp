@@ -7,14 +7,13 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "passes/passes.h"
+#include "python/text.h"
 #include "runtime/convert.h"
 #include "runtime/interop.h"
 #include "runtime/program.h"
 #include "runtime/torch_py.h"
 
 namespace thunder {
-
-using frontend::Ref;
 
 namespace {
 
@@ -37,7 +36,7 @@ std::vector<c10::IValue> run_below(const Trace& trace, std::vector<c10::IValue> 
 Ref run(const Trace& trace, std::vector<c10::IValue> inputs) {
   std::vector<c10::IValue> results = run_below(trace, std::move(inputs));
   size_t next = 0;
-  return frontend::to_python(trace.output, [&](Value) { return Ref::steal(to_python(results[next++])); });
+  return frontend::to_python(trace.output, [&](Value) { return to_python(results[next++]); });
 }
 
 }  // namespace
@@ -68,7 +67,7 @@ std::vector<Ref> run_now(const Trace& trace, const std::vector<frontend::RealInp
   std::vector<c10::IValue> given;
   for (const frontend::RealInput& i : inputs) given.push_back(program_input(i.object.get(), i.whole_storage));
   std::vector<Ref> out;
-  for (const c10::IValue& v : run_below(trace, std::move(given))) out.push_back(Ref::steal(to_python(v)));
+  for (const c10::IValue& v : run_below(trace, std::move(given))) out.push_back(to_python(v));
   return out;
 }
 
@@ -89,7 +88,7 @@ Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
   std::vector<std::pair<std::string, Arg>> keyword;
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; kwargs && PyDict_Next(kwargs, &pos, &key, &value);)
-    keyword.emplace_back(PyUnicode_AsUTF8(key), frontend::to_arg(value, tensor));
+    keyword.emplace_back(printable(key), frontend::to_arg(value, tensor));
 
   Arg output = b.call_named(name, std::move(positional), std::move(keyword));
   return run(b.finish("evaluate", output), std::move(inputs));

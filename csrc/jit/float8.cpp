@@ -11,7 +11,7 @@ using frontend::InputSource;
 
 namespace {
 
-Value add_history(const frontend::Ref& history, frontend::Acquired& acquired) {
+Value add_history(const Ref& history, frontend::Acquired& acquired) {
   const auto place = static_cast<ptrdiff_t>(acquired.sources.size());
   const Value v = acquired.computation.arena->make_value(type_of(torch_py::tensor(history.get())));
   acquired.sources.push_back({.kind = InputSource::Captured, .tensor = history});

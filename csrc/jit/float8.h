@@ -16,13 +16,13 @@ namespace thunder {
 struct Float8Choice {
   struct Layer {
     std::string name;
-    frontend::Ref weight;  ///< null: none that could be a program's input
-    std::string refusal;   ///< why it is not to be in float8; empty: it is
+    Ref weight;           ///< null: none that could be a program's input
+    std::string refusal;  ///< why it is not to be in float8; empty: it is
   };
   std::vector<Layer> layers;
   bool keeps_last = false;
   /// With delayed scaling: the maxima of earlier backwards, and whether any has run.  Until then scales are dynamic.
-  frontend::Ref history;
+  Ref history;
   std::shared_ptr<std::atomic<bool>> recorded;
 };
 /// Python's, with the GIL held; takes the module that is compiled, or None.

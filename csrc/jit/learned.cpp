@@ -9,7 +9,7 @@ bool knows_tensors(const frontend::ClassUse* now, const frontend::ClassUse* know
   if (!now) return true;
   if (!known || (now->written && !known->written) || (now->everything && !known->everything)) return false;
   if (!now->names) return true;
-  const frontend::Ref names = frontend::Ref::steal(PySequence_List(now->names.get()));
+  const Ref names = Ref::steal(PySequence_List(now->names.get()));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i)
     if (!known->wants(PyList_GET_ITEM(names.get(), i))) return false;
   return true;
@@ -64,9 +64,9 @@ void Learned::find_counter(const frontend::EnvironmentGuard& environment) {
   const std::optional<std::string> name = frontend::name_of_key(place.key.get());
   if (!name) return;
   const std::pair<PyObject*, std::string> where(place.container.get(), *name);
-  std::vector<frontend::Ref>& values = changed_[where];
-  frontend::Ref now = frontend::Ref::borrow(frontend::value_at(place.container.get(), place.key.get()));
-  for (const frontend::Ref& v : values)
+  std::vector<Ref>& values = changed_[where];
+  Ref now = Ref::borrow(frontend::value_at(place.container.get(), place.key.get()));
+  for (const Ref& v : values)
     if (PyObject_RichCompareBool(v.get(), now.get(), Py_EQ) == 1) return;
   values.push_back(std::move(now));
   if (values.size() >= kFew) counters_.emplace(where, place.container);

@@ -51,7 +51,7 @@ class Learned {
   std::unordered_map<std::string, int64_t> ints_;  // by place
   frontend::Reads::Counters counters_;
   frontend::DrawingCalls drawing_calls_;
-  std::map<std::pair<PyObject*, std::string>, std::vector<frontend::Ref>> changed_;  // numbers, by their places
+  std::map<std::pair<PyObject*, std::string>, std::vector<Ref>> changed_;  // numbers, by their places
 };
 
 }  // namespace thunder

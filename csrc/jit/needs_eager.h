@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder {
 
 /// Thrown where a program would be another function than the user's.
 struct NeedsEager {
   std::string why;
-  frontend::Ref tensor;       ///< of the environment, that no program takes; or null
+  Ref tensor;                 ///< of the environment, that no program takes; or null
   bool warns = false;         ///< the user is told
   bool of_arguments = false;  ///< found before the function ran
 };

@@ -8,7 +8,6 @@
 
 namespace thunder {
 
-using frontend::Ref;
 using frontend::Tracer;
 
 namespace {
@@ -116,7 +115,7 @@ std::vector<const Call*> record(Builder& b, const PythonFunction& f, const Args&
 
 Transform python_gradient_rule(PythonFunction f) {
   return [f = std::make_shared<PythonFunction>(std::move(f))](Builder& b, const Args& args) {
-    GilGuard gil;
+    Gil gil;
     auto rule = std::make_shared<RecordedGradient>();
     std::vector<const Call*> calls = record(b, *f, args, *rule);
     rule->args = args.list();

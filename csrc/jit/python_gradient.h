@@ -17,7 +17,7 @@ namespace thunder {
 Transform python_gradient_rule(PythonFunction rule);
 
 /// What the running rule calls.  Error (Runtime) outside of a rule.
-frontend::Ref get_grad(PyObject* result);
+Ref get_grad(PyObject* result);
 void put_grad(PyObject* argument, PyObject* gradient);
 
 }  // namespace thunder

@@ -10,7 +10,6 @@
 
 namespace thunder {
 
-using frontend::Ref;
 using frontend::Tracer;
 
 Ref to_python(Tracer& tracer, const Arg& arg) {
@@ -56,8 +55,7 @@ Ref call_python(Tracer& tracer, const PythonFunction& f, const Args& args, const
     PyTuple_SET_ITEM(positional.get(), i, to_python(tracer, fitted->positional[static_cast<size_t>(i)]).release());
   Ref keyword = Ref::steal(PyDict_New());
   for (const auto& [name, arg] : fitted->keyword)
-    if (PyDict_SetItemString(keyword.get(), name.c_str(), to_python(tracer, arg).get()) != 0)
-      throw frontend::PythonError();
+    if (PyDict_SetItemString(keyword.get(), name.c_str(), to_python(tracer, arg).get()) != 0) throw PythonError();
   Ref result = function_runner()(tracer, f.callable.get(), positional.get(), keyword.get());
   THUNDER_CHECK(!tracer.tensors().wrote_to_values(), NotImplemented, args.op().name, who,
                 " writes to one of its arguments in place");
@@ -119,7 +117,7 @@ class MayFail {
 };
 
 Types meta_thunk(const Args& args) {
-  GilGuard gil;
+  Gil gil;
   const MayFail counted;
   const PythonOperator& op = record_of(args.op());
   Builder scratch(std::make_shared<Arena>());
@@ -136,7 +134,7 @@ Types meta_thunk(const Args& args) {
 }
 
 Arg body_thunk(Builder& b, const Args& args) {
-  GilGuard gil;
+  Gil gil;
   const MayFail counted;
   const PythonOperator& op = record_of(args.op());
   Tracer tracer(b);
@@ -177,21 +175,21 @@ const Op& register_python_operator(Executor& executor, PythonOperator definition
 
 std::function<bool(const Call&)> python_checker(PythonFunction checker) {
   return [checker = std::make_shared<PythonFunction>(std::move(checker))](const Call& call) {
-    GilGuard gil;
+    Gil gil;
     Args args = call.arguments();
     if (!checker->fit(args)) return false;
     Builder scratch(std::make_shared<Arena>());
     Tracer tracer(scratch, true);
     Ref result = call_python(tracer, *checker, args, describe("the checker", *checker));
     int truth = PyObject_IsTrue(result.get());
-    if (truth < 0) throw frontend::PythonError();
+    if (truth < 0) throw PythonError();
     return truth == 1;
   };
 }
 
 Transform python_transform(PythonFunction transform) {
   return [f = std::make_shared<PythonFunction>(std::move(transform))](Builder& b, const Args& args) {
-    GilGuard gil;
+    Gil gil;
     Tracer tracer(b);
     Ref result = call_python(tracer, *f, args, describe("the execution transform", *f));
     return tracer.tensors().convert(result.get());

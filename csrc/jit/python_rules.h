@@ -10,28 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "frontend/python.h"
 #include "frontend/tracer.h"
 #include "passes/executor.h"
+#include "python/gil.h"
+#include "python/ref.h"
 
 namespace thunder {
-
-/// For the length of a scope, this thread holds the GIL.
-class GilGuard {
- public:
-  GilGuard() : state_(PyGILState_Ensure()) {}
-  ~GilGuard() { PyGILState_Release(state_); }
-  GilGuard(const GilGuard&) = delete;
-  GilGuard& operator=(const GilGuard&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 /// A Python function and the parameters it has.  A call's arguments are fitted to it: those at their defaults may be
 /// left out.
 struct PythonFunction {
-  frontend::Ref callable;
+  Ref callable;
   std::string name;                                  ///< for messages
   std::vector<std::string> positional;               ///< parameters that may be given by position
   std::vector<std::string> keyword;                  ///< keyword-only parameters
@@ -51,7 +40,7 @@ using Transform = std::function<Arg(Builder&, const Args&)>;
 
 /// Runs `f` on a call's arguments in the tracer; the result is Python's.  `who` names it in messages: "the checker of
 /// 'x'".
-frontend::Ref call_python(frontend::Tracer& tracer, const PythonFunction& f, const Args& args, const std::string& who);
+Ref call_python(frontend::Tracer& tracer, const PythonFunction& f, const Args& args, const std::string& who);
 /// How many times a meta function or body of this thread's operators raised so far.  What it raised is an error of the
 /// operator, which the user's function, run by itself, need not raise.
 size_t failed_operators();
@@ -66,7 +55,7 @@ struct PythonOperator {
   uint64_t tags = kNoTag;
   PythonFunction meta;  ///< gives the results' metadata, or ...
   PythonFunction like;  ///< ... the same computation, of which the operator's body is made
-  frontend::Ref fn;     ///< runs it; null for an operator that executors implement
+  Ref fn;               ///< runs it; null for an operator that executors implement
 };
 /// Error (Value) if it has neither meta nor like.
 const Op& register_python_operator(Executor& executor, PythonOperator op);
@@ -78,6 +67,6 @@ Transform call_of(const Op& op);
 std::function<bool(const Call&)> fits(const Op& op);
 
 /// An argument as a Python object, values as their proxies in the tracer.
-frontend::Ref to_python(frontend::Tracer& tracer, const Arg& arg);
+Ref to_python(frontend::Tracer& tracer, const Arg& arg);
 
 }  // namespace thunder

@@ -11,8 +11,6 @@
 
 namespace thunder {
 
-using frontend::Ref;
-
 namespace {
 
 // What the random call reads and sets of the generators is remembered: those of `objects`, which it is given, and the

@@ -2,10 +2,9 @@
 
 #include "core/error.h"
 #include "frontend/hooks.h"
+#include "python/text.h"
 
 namespace thunder {
-
-using frontend::Ref;
 
 UserFunction::UserFunction(PyObject* function, PyObject* of_module, CacheMode mode, CompileOptions compile_options,
                            std::shared_ptr<GraphSettings> graph_settings)
@@ -21,9 +20,7 @@ std::string UserFunction::name() const {
   if (is_module()) return Py_TYPE(module.get())->tp_name;
   PyObject* function = PyMethod_Check(fn.get()) ? PyMethod_GET_FUNCTION(fn.get()) : fn.get();
   if (!PyFunction_Check(function)) return Py_TYPE(function)->tp_name;
-  const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
-  if (!name) PyErr_Clear();
-  return name ? name : "a function";
+  return printable(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
 }
 
 bool UserFunction::is_of_distributed() const {

@@ -34,7 +34,7 @@ struct UserFunction {
   /// Error (NotImplemented) where eager would leave the communication out.
   void check_not_distributed(const std::string& why) const;
 
-  frontend::Ref fn, module;  ///< None: it is no module
+  Ref fn, module;  ///< None: it is no module
   CacheMode cache;
   frontend::SharpEdges edges = frontend::SharpEdges::Allow;
   CompileOptions options;

@@ -7,12 +7,12 @@
 
 #include "core/error.h"
 #include "frontend/outside_state.h"
-#include "frontend/python.h"
 #include "jit/evaluate.h"
 #include "jit/raised.h"
 #include "passes/visit.h"
+#include "python/gil.h"
+#include "python/ref.h"
 #include "runtime/generators.h"
-#include "runtime/gil.h"
 
 namespace thunder {
 
@@ -183,11 +183,11 @@ const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inpu
     r.results = step.run(std::move(inputs));
     r.answer = on_host(r.results[0]);
   } catch (...) {
-    Raised raised = Raised::current();
+    Raised raised = current_error();
     if (!raised.is(PyExc_Exception)) {  // Ctrl-C
       if (r.draw_again) r.draw_again();
       raised.raise();
-      throw frontend::PythonError();
+      throw PythonError();
     }
     r.error = cat(reinterpret_cast<PyTypeObject*>(raised.type.get())->tp_name, ": ", raised.text());
   }

@@ -37,7 +37,7 @@ class ValueStep {
   const std::vector<const Call*>& calls() const { return trace_.calls; }
   /// The devices from whose generators it draws; generators of Python's and NumPy's.
   const std::vector<Device>& draws() const { return draws_; }
-  const std::vector<frontend::Ref>& generators() const { return generators_; }
+  const std::vector<Ref>& generators() const { return generators_; }
   /// Where the value is among the results; from now on it is one.  The first result is the value asked for.
   size_t keep(Value ours);
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs);
@@ -46,7 +46,7 @@ class ValueStep {
   Trace trace_;
   std::vector<Value> results_;
   std::vector<Device> draws_;
-  std::vector<frontend::Ref> generators_;
+  std::vector<Ref> generators_;
   std::shared_ptr<Program> program_;  // null: results were added since
 };
 

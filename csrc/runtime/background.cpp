@@ -60,7 +60,7 @@ uint64_t number_of_compilation() {
 
 CompilesNow::CompilesNow(uint64_t number) {
   static const unsigned most = std::max(1u, std::thread::hardware_concurrency());
-  const Released released;
+  const WithoutGil released;
   const MayFork waits;
   Running& r = all();
   std::unique_lock lock(r.mutex);
@@ -76,12 +76,6 @@ CompilesNow::~CompilesNow() {
   std::lock_guard lock(r.mutex);
   --r.compiling;
   r.change.notify_all();
-}
-
-Released::Released() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-
-Released::~Released() {
-  if (state_) PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
 }
 
 void run_in_background(std::function<void()> work) {
@@ -102,7 +96,7 @@ void run_in_background(std::function<void()> work) {
 }
 
 void wait_for_compilations() {
-  const Released released;
+  const WithoutGil released;
   std::unique_lock lock(all().mutex);
   all().none.wait(lock, [] { return all().count == 0; });
 }

@@ -10,22 +10,10 @@
 #include <utility>
 
 #include "core/progress.h"
+#include "python/gil.h"
 #include "runtime/kernels/fork.h"
 
 namespace thunder {
-
-/// Without the GIL for the length of a scope, if this thread has it: a compiling thread may want to warn, which takes
-/// it.
-class Released {
- public:
-  Released();
-  ~Released();
-  Released(const Released&) = delete;
-  Released& operator=(const Released&) = delete;
-
- private:
-  void* state_;
-};
 
 /// Waits until no thread compiles any more.  The exit of the process must wait for this, since compiling threads use
 /// objects that the exit destroys.
@@ -77,7 +65,7 @@ class Compilation {
   }
   static void wait(const std::shared_future<T>& f) {
     if (ready(f)) return;
-    const Released released;
+    const WithoutGil released;
     while (Progress::active() && f.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
       Progress::step("compiling kernels");
     f.wait();

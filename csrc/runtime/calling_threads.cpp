@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/gil.h"
+#include "python/gil.h"
 #include "runtime/kernels/fork.h"
 
 namespace thunder {
@@ -70,7 +70,7 @@ void wait_for_alone_period() {
     return alone == std::thread::id() || alone == std::this_thread::get_id();
   };
   if (over()) return;
-  const WithoutGil released(PyGILState_Check() == 1);
+  const WithoutGil released;
   std::unique_lock lock(callers().mutex);
   callers().changed.wait(lock, over);
 }

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "python/text.h"
 #include "runtime/interop.h"
 #include "runtime/kernels/current_stream.h"
 #include "runtime/python_error.h"
@@ -42,17 +43,8 @@ uint64_t operator_settings() {
   return word;
 }
 
-PyObject* checked(PyObject* owned) {
-  if (!owned) throw_python_error();
-  return owned;
-}
-
 // Takes the reference.
-std::shared_ptr<void> hold(PyObject* owned) {
-  std::shared_ptr<void> held = hold_python(checked(owned));
-  Py_DECREF(owned);
-  return held;
-}
+std::shared_ptr<void> hold(PyObject* owned) { return hold_python(checked(owned).get()); }
 
 PyObject* get(const std::shared_ptr<void>& object) { return static_cast<PyObject*>(object.get()); }
 
@@ -94,9 +86,7 @@ bool has_no_overlap(const at::Tensor& t) { return at::has_internal_overlap(t) ==
 GraphSettings::GraphSettings(std::string name_of_function, PyObject* object, bool by_itself)
     : function(std::move(name_of_function)), recorder(hold_python(object)), automatic(by_itself) {
   std::shared_ptr<void> name = hold(PyObject_GetAttrString(object, "device"));
-  const char* text = PyUnicode_AsUTF8(get(name));
-  if (!text) throw_python_error();
-  device = c10::Device(text).type();
+  device = c10::Device(printable(get(name))).type();
   warm_up = PyObject_IsTrue(get(hold(PyObject_GetAttrString(object, "warm_up")))) == 1;
 }
 
@@ -104,9 +94,7 @@ std::string GraphSettings::refusal() const {
   if (!automatic) return {};
   std::shared_ptr<void> why = hold(PyObject_CallMethod(get(recorder), "refuses", nullptr));
   if (get(why) == Py_None) return {};
-  const char* text = PyUnicode_AsUTF8(get(why));
-  if (!text) throw_python_error();
-  return text;
+  return printable(get(why));
 }
 
 std::pair<int64_t, int64_t> GraphSettings::memory(int index) const {
@@ -309,7 +297,7 @@ void GraphRecording::copy_in(const Values& inputs) const {
 
 void GraphRecording::replay(const Values& inputs) const {
   copy_in(inputs);
-  Py_DECREF(checked(PyObject_CallNoArgs(get(replay_))));
+  checked(PyObject_CallNoArgs(get(replay_)));
   ++settings_->replays;
   ++count;
 }

@@ -93,11 +93,8 @@ void RunTimer::stop() {
 std::shared_ptr<RunTimer> RunTimer::start(const GraphSettings& settings, int index) {
   if (settings.device == c10::DeviceType::CUDA)
     return std::make_shared<CudaRunTimer>(index, current_cuda_stream(index));
-  PyObject* timer = PyObject_CallMethod(static_cast<PyObject*>(settings.recorder.get()), "timer", nullptr);
-  if (!timer) throw_python_error();
-  std::shared_ptr<void> held = hold_python(timer);
-  Py_DECREF(timer);
-  return std::make_shared<PythonRunTimer>(std::move(held));
+  const Ref timer = checked(PyObject_CallMethod(static_cast<PyObject*>(settings.recorder.get()), "timer", nullptr));
+  return std::make_shared<PythonRunTimer>(hold_python(timer.get()));
 }
 
 void RunTimes::settle() {

@@ -18,8 +18,8 @@
 
 #include "core/error.h"
 #include "core/rewrite.h"
+#include "python/gil.h"
 #include "runtime/convert.h"
-#include "runtime/gil.h"
 #include "runtime/host_memory.h"
 #include "runtime/instruction.h"
 #include "runtime/watchers.h"

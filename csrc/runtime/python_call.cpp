@@ -1,12 +1,11 @@
 // Calls of operators implemented in Python.
-#include <Python.h>
-
 #include <ATen/ATen.h>
 
 #include <sstream>
 
 #include "core/error.h"
-#include "runtime/gil.h"
+#include "python/gil.h"
+#include "python/literals.h"
 #include "runtime/instruction.h"
 #include "runtime/interop.h"
 #include "runtime/python_error.h"
@@ -15,21 +14,6 @@
 namespace thunder {
 namespace {
 
-class Ref {
- public:
-  explicit Ref(PyObject* owned) : p_(owned) {
-    if (!p_) throw_python_error();
-  }
-  ~Ref() { Py_XDECREF(p_); }
-  Ref(const Ref&) = delete;
-  Ref& operator=(const Ref&) = delete;
-  PyObject* get() const { return p_; }
-  PyObject* release() { return std::exchange(p_, nullptr); }
-
- private:
-  PyObject* p_;
-};
-
 // An argument: a constant object, the object of a register or a size, or a container of those.
 struct Template {
   std::shared_ptr<void> constant;
@@ -37,17 +21,17 @@ struct Template {
   std::vector<Template> items;
   bool tuple = false;
 
-  PyObject* make(Frame& frame) const {
-    if (constant) return Py_NewRef(static_cast<PyObject*>(constant.get()));
-    if (operand.kind != Operand::Kind::List) return Ref(to_python(operand.load(frame))).release();
-    auto n = static_cast<Py_ssize_t>(items.size());
-    Ref out(tuple ? PyTuple_New(n) : PyList_New(n));
+  Ref make(Frame& frame) const {
+    if (constant) return Ref::borrow(static_cast<PyObject*>(constant.get()));
+    if (operand.kind != Operand::Kind::List) return to_python(operand.load(frame));
+    const auto n = static_cast<Py_ssize_t>(items.size());
+    Ref out = checked(tuple ? PyTuple_New(n) : PyList_New(n));
     for (Py_ssize_t i = 0; i < n; ++i) {
-      PyObject* item = items[static_cast<size_t>(i)].make(frame);
+      PyObject* item = items[static_cast<size_t>(i)].make(frame).release();
       if (tuple) PyTuple_SET_ITEM(out.get(), i, item);
       else PyList_SET_ITEM(out.get(), i, item);
     }
-    return out.release();
+    return out;
   }
 };
 
@@ -62,8 +46,7 @@ Template make_template(const Arg& a, const Assembler& assembler) {
   Template t;
   if (is_constant(a)) {
     Gil gil;
-    Ref object(literal_to_python(a));
-    t.constant = hold_python(object.get());
+    t.constant = hold_python(checked([&] { return literal_to_python(a); }).get());
   } else if (a.is_sequence()) {
     t.operand.kind = Operand::Kind::List;
     t.tuple = a.kind() == Arg::Kind::Tuple;
@@ -116,7 +99,7 @@ class PythonCall final : public Instruction {
     }
     if (names.empty()) return;
     Gil gil;
-    Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
+    const Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
     for (size_t i = 0; i < names.size(); ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyUnicode_InternFromString(names[i].c_str()));
     keywords_ = hold_python(tuple.get());
@@ -128,14 +111,15 @@ class PythonCall final : public Instruction {
 
   void run(Frame& frame) const override {
     Gil gil;
-    std::vector<std::unique_ptr<Ref>> owned;
+    std::vector<Ref> owned;
     std::vector<PyObject*> arguments;
     for (const Template& t : arguments_) {
-      owned.push_back(std::make_unique<Ref>(t.make(frame)));
-      arguments.push_back(owned.back()->get());
+      owned.push_back(t.make(frame));
+      arguments.push_back(owned.back().get());
     }
-    Ref result(PyObject_Vectorcall(static_cast<PyObject*>(callable_.get()), arguments.data(),
-                                   arguments.size() - num_keywords_, static_cast<PyObject*>(keywords_.get())));
+    const Ref result =
+        checked(PyObject_Vectorcall(static_cast<PyObject*>(callable_.get()), arguments.data(),
+                                    arguments.size() - num_keywords_, static_cast<PyObject*>(keywords_.get())));
     owned.clear();
     drop(frame);
     store(frame, result.get());
@@ -149,7 +133,7 @@ class PythonCall final : public Instruction {
     }
     THUNDER_CHECK(PyTuple_Check(result) || PyList_Check(result), Type, name_, "returned a ", Py_TYPE(result)->tp_name,
                   ", its meta function gives ", outputs.size(), " results: return a tuple");
-    Ref items(PySequence_Fast(result, ""));
+    const Ref items = checked(PySequence_Fast(result, ""));
     auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
     THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ",
                   outputs.size());

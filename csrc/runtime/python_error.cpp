@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "core/error.h"
+#include "python/errors.h"
+#include "python/gil.h"
 #include "runtime/kernels/fork.h"
 #include "runtime/torch_py.h"
 
@@ -24,15 +26,8 @@ void throw_python_error() {
 
 void warn_in_python(const std::string& message) {
   const MayFork waiting;  // for the GIL, which a forking thread has
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool raised = PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0;
-  try {
-    if (raised) throw_python_error();
-  } catch (...) {
-    PyGILState_Release(state);
-    throw;
-  }
-  PyGILState_Release(state);
+  const Gil gil;
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0) throw_python_error();
 }
 
 namespace {
@@ -102,14 +97,8 @@ bool set_python_error(const std::exception_ptr& exception) {
 
 std::string message_of(const std::exception_ptr& exception) {
   if (!set_python_error(exception)) return "an unknown error";
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject* text = value ? PyObject_Str(value) : nullptr;
-  const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
-  std::string out = utf8 ? utf8 : "an unknown error";
-  PyErr_Clear();
-  for (PyObject* o : {type, value, traceback, text}) Py_XDECREF(o);
-  return out;
+  const std::string text = Raised::take().text();
+  return text.empty() ? "an unknown error" : text;
 }
 
 }  // namespace thunder

@@ -1,16 +1,32 @@
 // Exceptions on their way between C++ and Python.
 #pragma once
 
-#include <Python.h>
-
 #include <exception>
 #include <string>
+
+#include "python/ref.h"
 
 namespace thunder {
 
 /// Throws the pending Python error as torch's python_error: both our bindings and torch's autograd engine give it back
 /// to Python as the exception that it was.  Needs the GIL.
 [[noreturn]] void throw_python_error();
+
+/// A new reference; throw_python_error() if it is null.
+inline Ref checked(PyObject* owned) {
+  if (!owned) throw_python_error();
+  return Ref::steal(owned);
+}
+/// What `f` gives; throw_python_error() where `f` throws PythonError, whose error another thread would not find.
+template <class F>
+requires std::is_invocable_v<F>
+auto checked(F&& f) {
+  try {
+    return f();
+  } catch (const PythonError&) {
+    throw_python_error();
+  }
+}
 
 /// Sets the Python error that an exception stands for: torch's python_error as it was, c10 errors and ours as the
 /// Python type that PyTorch raises for them.  False for exceptions of other kinds.  Needs the GIL.

@@ -10,7 +10,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "runtime/gil.h"
+#include "python/gil.h"
 #include "runtime/node_hooks.h"
 
 namespace thunder {
@@ -115,7 +115,7 @@ RecordedGraph::RecordedGraph(variable_list inputs, const variable_list& outputs)
 }
 
 variable_list RecordedGraph::gradients(const std::vector<std::pair<size_t, at::Tensor>>& cotangents, bool keep) const {
-  WithoutGil released(PyGILState_Check());
+  WithoutGil released;
   Walk walk(inputs_, keep);
   edge_list roots, leaves;
   variable_list given;

@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 #include "passes/passes.h"
-#include "runtime/gil.h"
+#include "python/gil.h"
 
 namespace thunder {
 namespace {
@@ -31,7 +31,7 @@ bool differentiable(const at::Tensor& t) { return t.defined() && t.requires_grad
 // The engine must not be entered with the GIL.
 variable_list differentiate(const variable_list& outputs, const variable_list& inputs,
                             const variable_list& cotangents) {
-  WithoutGil released(PyGILState_Check());
+  WithoutGil released;
   return torch::autograd::grad(outputs, inputs, cotangents, /*retain_graph=*/true, /*create_graph=*/true,
                                /*allow_unused=*/true);
 }
@@ -73,7 +73,7 @@ std::string Rerun::problem(const CallInputs& inputs) {
 }
 
 const std::string& Rerun::problem() {
-  const WithoutGil released(PyGILState_Check());  // who waits for the lock must not keep its holder from the GIL
+  const WithoutGil released;  // who waits for the lock must not keep its holder from the GIL
   std::lock_guard lock(mutex_);
   if (!prepared_) {
     const Gil gil;

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "runtime/gil.h"
+#include "python/gil.h"
 #include "runtime/torch_py.h"
 
 namespace thunder {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executors/attention/kernels.h"
+#include "python/gil.h"
 #include "runtime/convert.h"
 
 namespace thunder::attention {
@@ -51,10 +52,11 @@ Gpu gpu_of(const Device& device) {
     if (auto it = known.find(device.index); it != known.end()) return it->second;
   }
   // Without the lock: the calls may let go of the GIL.
-  PyGILState_STATE state = PyGILState_Ensure();
-  Gpu gpu{static_cast<int>(call_number("torch.cuda", "get_device_capability", "i", device.index, true)),
-          call_number("torch.backends.cudnn", "version", "", 0, false)};
-  PyGILState_Release(state);
+  const Gpu gpu = [&] {
+    const Gil gil;
+    return Gpu{static_cast<int>(call_number("torch.cuda", "get_device_capability", "i", device.index, true)),
+               call_number("torch.backends.cudnn", "version", "", 0, false)};
+  }();
   if (gpu.capability == 0) return gpu;
   std::lock_guard lock(mutex);
   return known.emplace(device.index, gpu).first->second;

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/gil.h"
+#include "python/gil.h"
 #include "runtime/own_streams.h"
 
 namespace thunder {
@@ -43,7 +43,7 @@ class Operator {
     for (size_t i = given; i < arguments.size(); ++i) stack.push_back(arguments[i].default_value().value());
     {
       // A thread of gloo's may hold gloo's lock while it waits for the GIL, to free a tensor that Python has seen.
-      const WithoutGil released(PyGILState_Check() != 0);
+      const WithoutGil released;
       handle_.callBoxed(stack);
     }
     return stack.back().toCustomClass<c10d::Work>();
@@ -70,7 +70,7 @@ void Communication::add(WorkPtr work, const std::shared_ptr<distributed::Watch>&
 
 void Communication::wait() {
   {
-    WithoutGil released(PyGILState_Check() != 0);
+    WithoutGil released;
     while (!tickets.empty()) {
       const Ticket first = tickets.front();
       tickets.erase(tickets.begin());
@@ -149,7 +149,7 @@ void Communicator::reduce_further(Communication& c, const std::string& op, const
   // On a stream of its own: what is computed meanwhile does not wait for the first reduction.
   const c10::StreamGuard beside(take_stream(device));
   {
-    const WithoutGil released(PyGILState_Check() != 0);
+    const WithoutGil released;
     for (const WorkPtr& w : c.works) w->wait();
   }
   reduce_outputs(c, op, what);

@@ -6,7 +6,8 @@
 #include <string_view>
 
 #include "frontend/interpreter/interpreter.h"
-#include "frontend/python.h"
+#include "python/ref.h"
+#include "python/text.h"
 
 namespace thunder::frontend::interpreter {
 namespace {
@@ -66,15 +67,10 @@ std::unique_ptr<DecodedCode> decode(PyCodeObject* code) {
     while (opcode != CACHE && i + size < n && bytes[2 * (i + size)] == CACHE) ++size;
     out->instructions.push_back({table[opcode], argument, opcode, size});
   }
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  const char* name = PyUnicode_AsUTF8(code->co_qualname);
-  if (file) {
-    out->alone = std::string_view(file) == kAloneFile;
-    out->imports =
-        std::string_view(file) == "<frozen importlib._bootstrap>" && name && std::string_view(name) == "_gcd_import";
-    out->internal = internal_paths().hold(std::string(file) + ":" + (name ? name : ""));
-  }
-  PyErr_Clear();
+  const std::string file = printable(code->co_filename), name = printable(code->co_qualname);
+  out->alone = file == kAloneFile;
+  out->imports = file == "<frozen importlib._bootstrap>" && name == "_gcd_import";
+  out->internal = internal_paths().hold(file + ":" + name);
   return out;
 }
 
@@ -116,7 +112,7 @@ const char* opcode_name(int opcode) {
     PyObject *name, *number;
     for (Py_ssize_t i = 0; PyDict_Next(map.get(), &i, &name, &number);) {
       long n = PyLong_AsLong(number);
-      if (n < 256) out[static_cast<size_t>(n)] = PyUnicode_AsUTF8(name);
+      if (n < 256) out[static_cast<size_t>(n)] = printable(name);
     }
     return out;
   }();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "frontend/interpreter/observer.h"
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend::interpreter {
 

@@ -2,12 +2,12 @@
 
 #include "frontend/interpreter/interpreter.h"
 
-#include <pthread.h>
-
 #include <set>
 
 #include "frontend/interpreter/code.h"
 #include "frontend/interpreter/handlers.h"
+#include "python/stack.h"
+#include "python/text.h"
 
 namespace thunder::frontend::interpreter {
 namespace {
@@ -64,23 +64,6 @@ class Linked {
   _PyInterpreterFrame* frame_;
   _PyCFrame chain_;
 };
-
-// Whether this thread's stack ends soon: each frame takes some of it, and CPython only counts frames.
-bool stack_ends() {
-  constexpr size_t kReserve = 512 << 10;
-  static thread_local const char* const lowest = [] {
-    void* address = nullptr;
-    size_t size = 0;
-    pthread_attr_t attributes;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-      pthread_attr_getstack(&attributes, &address, &size);
-      pthread_attr_destroy(&attributes);
-    }
-    return static_cast<const char*>(address);
-  }();
-  const char here = 0;
-  return lowest && static_cast<size_t>(&here - lowest) < kReserve;
-}
 
 bool too_deep(PyThreadState* thread) {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -236,7 +219,7 @@ PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwi
     return run_natively(thread, frame, throwing);
   }
   if (ready && !ready->internal) return interpret(thread, frame, throwing, *ready);
-  native_frames().insert(std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + PyUnicode_AsUTF8(code->co_qualname));
+  native_frames().insert(printable(code->co_filename) + ":" + printable(code->co_qualname));
   if (!ready || !ready->internal) return run_natively(thread, frame, throwing);
   NotInterpreting scope;
   return run_natively(thread, frame, throwing);
@@ -284,13 +267,6 @@ NotInterpreting::~NotInterpreting() { active = outer_active_; }
 InterpretingAgain::InterpretingAgain() : outer_active_(active) { active = active || current_observer; }
 InterpretingAgain::~InterpretingAgain() { active = outer_active_; }
 
-void check_stack() {
-  if (!stack_ends()) return;
-  PyErr_SetString(PyExc_RecursionError,
-                  "[jit] a list, tuple, dict or object is nested too deeply for this thread's stack");
-  throw PythonError();
-}
-
 Place current_place() {
   _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
   if (!frame) return {};
@@ -302,12 +278,11 @@ std::string Place::str() const {
   NotInterpreting scope;
   auto* c = reinterpret_cast<PyCodeObject*>(code.get());
   int line = PyCode_Addr2Line(c, unit * static_cast<int>(sizeof(_Py_CODEUNIT)));
-  std::string out = std::string(PyUnicode_AsUTF8(c->co_filename)) + ":" + std::to_string(line) + " in " +
-                    PyUnicode_AsUTF8(c->co_name);
+  std::string out = printable(c->co_filename) + ":" + std::to_string(line) + " in " + printable(c->co_name);
   PyObject* linecache = PyImport_ImportModule("linecache");
   PyObject* text = linecache ? PyObject_CallMethod(linecache, "getline", "Oi", c->co_filename, line) : nullptr;
   PyObject* stripped = text ? PyObject_CallMethod(text, "strip", nullptr) : nullptr;
-  if (stripped && PyUnicode_GET_LENGTH(stripped)) out += std::string(": ") + PyUnicode_AsUTF8(stripped);
+  if (stripped && PyUnicode_GET_LENGTH(stripped)) out += ": " + printable(stripped);
   Py_XDECREF(stripped);
   Py_XDECREF(text);
   Py_XDECREF(linecache);

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend::interpreter {
 
@@ -55,9 +55,6 @@ class InterpretingAgain {
  private:
   bool outer_active_;
 };
-
-/// PythonError, a RecursionError, where this thread's stack ends soon: for walks as deep as the user's objects.
-void check_stack();
 
 /// An instruction of a code object.
 struct Place {

@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "frontend/python.h"
+#include "python/ref.h"
 
 namespace thunder::frontend::interpreter {
 

@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "python/gil.h"
 #include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/kept_gradients.h"
-#include "runtime/gil.h"
 #include "runtime/interop.h"
 #include "runtime/python_error.h"
 #include "runtime/torch_py.h"
@@ -40,13 +40,9 @@ at::Tensor Placement::gradient(at::Tensor g) const {
   if (plan && plan->scale != 1) g = at::mul(g, plan->scale);
   if (!wrap) return g;
   Gil gil;
-  PyObject* given = to_python(c10::IValue(std::move(g)));
-  PyObject* made = given ? PyObject_CallOneArg(static_cast<PyObject*>(wrap.get()), given) : nullptr;
-  Py_XDECREF(given);
-  if (!made) throw_python_error();
-  at::Tensor out = torch_py::tensor(made);
-  Py_DECREF(made);
-  return out;
+  const Ref given = to_python(c10::IValue(std::move(g)));
+  const Ref made = checked(PyObject_CallOneArg(static_cast<PyObject*>(wrap.get()), given.get()));
+  return torch_py::tensor(made.get());
 }
 
 void Placement::check() const {
@@ -62,10 +58,7 @@ void Placement::check() const {
   if (!p.sharded || local.numel() == 0) return;
   const void* now = nullptr;
   if (parameter.unsafeGetTensorImpl()->is_python_dispatch()) {
-    PyObject* dtensor = to_python(c10::IValue(parameter));
-    if (!dtensor) throw_python_error();
-    const at::Tensor t = local_of(dtensor);
-    Py_DECREF(dtensor);
+    const at::Tensor t = local_of(to_python(c10::IValue(parameter)).get());
     now = t.numel() > 0 ? t.const_data_ptr() : local.const_data_ptr();
   } else {
     now = parameter.numel() > 0 ? parameter.const_data_ptr() : local.const_data_ptr();

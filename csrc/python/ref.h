@@ -1,12 +1,13 @@
-// Owning references and errors of the CPython API.
+// Owning references to Python's objects, and Python's errors as a C++ exception.
 #pragma once
 
 #include <Python.h>
 
 #include <exception>
+#include <memory>
 #include <utility>
 
-namespace thunder::frontend {
+namespace thunder {
 
 /// Python's error indicator is set; the bindings let it through.
 class PythonError : public std::exception {
@@ -14,13 +15,7 @@ class PythonError : public std::exception {
   const char* what() const noexcept override { return "a Python exception is set"; }
 };
 
-/// What the user's code raised is no Exception (Ctrl-C): for the caller, and no reason to try another way, so that
-/// handlers of std::exception let it pass.
-struct Interrupted {
-  std::exception_ptr raised;
-};
-
-/// An owned reference.
+/// An owned reference.  Every member needs the GIL; hold_python() does not.
 class Ref {
  public:
   Ref() = default;
@@ -53,4 +48,8 @@ class Ref {
   PyObject* o_ = nullptr;
 };
 
-}  // namespace thunder::frontend
+/// A reference that any thread may drop: the last copy takes the GIL.  Layers without Python hold objects this way
+/// (OpaqueArg::object, Op::context_owner).
+std::shared_ptr<void> hold_python(PyObject* borrowed);
+
+}  // namespace thunder

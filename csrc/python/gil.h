@@ -17,9 +17,11 @@ class Gil {
   PyGILState_STATE state_;
 };
 
-/// Releases the GIL for a scope, if `active`.
+/// Releases the GIL for a scope, if this thread holds it.
 class WithoutGil {
  public:
+  WithoutGil() : WithoutGil(Py_IsInitialized() && PyGILState_Check()) {}
+  /// Only if `active`, by a thread that holds the GIL.
   explicit WithoutGil(bool active) : state_(active ? PyEval_SaveThread() : nullptr) {}
   ~WithoutGil() {
     if (state_) PyEval_RestoreThread(state_);
