@@ -149,9 +149,11 @@ tidy: $(STAMP)
 	  -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_PCH=OFF -DTHUNDER_UNITY=OFF > build/tidy.log || { cat build/tidy.log; exit 1; }
 	clang-tidy -p build/tidy --quiet $(ARGS) $(or $(TIDY),$(filter %.cpp,$(CPP)))
 
-# thunder/_C.pyi, committed: made from the built module, which needs PyTorch loaded first, so by hand and not by CMake.
+# thunder/_C.pyi and _jit.pyi, committed: made from the built module, which needs PyTorch loaded first, so by hand and
+# not by CMake.
 stubs: build
 	$(PY) -m nanobind.stubgen -q -m thunder._C -p tools/stub_patterns.txt -o thunder/_C.pyi
+	$(PY) tools/make_jit_stub.py
 
 clean:
 	rm -rf build dist .venv .pytest_cache .hypothesis .ruff_cache

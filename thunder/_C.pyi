@@ -541,16 +541,14 @@ class CompiledFunction:
     def __get__(self, instance, owner=None, /):
         """Return an attribute of instance, which is of type owner."""
 
-def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: Sequence, numerics: str, rng: str, graph_recorder: object | None = None, automatic_graphs: bool = False) -> object:
+def make_function(fn: object, module: object | None, options: object) -> object:
     """
-    The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs as CUDA graphs, those for which it pays if `automatic_graphs`, or None.
+    The compiled function of `fn`. `module`: the nn.Module that it runs, or None. `options`: the Options of thunder/_options.py.
     """
 
 def last_traces(arg: object, /) -> list[Trace]: ...
 
 def last_backward_traces(arg: object, /) -> list[Trace]: ...
-
-def set_sharp_edges(arg0: object, arg1: str, /) -> None: ...
 
 def set_inner_modules(function: object, modules: object, quiet: bool) -> None: ...
 

@@ -12,14 +12,10 @@ from . import _C
 
 
 def recorder(graphs):
-    """What `graphs`, an argument of jit, stands for: a recorder or None, and whether it decides by itself."""
-    if graphs is False:
-        return None, False
-    if graphs is True:
-        return Recorder(), False
-    if isinstance(graphs, str) and graphs == "auto":
+    """Of the option `graphs`: the recorder or None, and whether the recorder decides by itself."""
+    if graphs == "auto":
         return automatic_recorder(), True
-    raise ValueError(f"[jit] unknown graphs {graphs!r}; there are 'auto', True, False")
+    return Recorder() if graphs else None, False
 
 
 _automatic = None

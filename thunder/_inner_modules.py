@@ -19,7 +19,7 @@ import weakref
 
 import torch
 
-from . import _C, _graphs
+from . import _C
 from ._frontend import is_sharded
 from ._tracing import current_tracer
 
@@ -37,12 +37,8 @@ def make(fn, module, options, *, is_inner=False):
         options: Options.
         is_inner: Whether it warns of nothing, since the function around it has warned.
     """
-    o = options
-    compiled = _C.make_function(
-        fn, module, o.cache, o.executors, o.transforms, o.numerics, o.rng, *_graphs.recorder(o.graphs)
-    )
-    _C.set_sharp_edges(compiled, o.sharp_edges)
-    if not o.transforms and o.cache != "no caching":
+    compiled = _C.make_function(fn, module, options)
+    if not options.transforms and options.cache != "no caching":
         _C.set_inner_modules(compiled, InnerModules(fn, options), is_inner)
     return compiled
 

@@ -1,36 +1,193 @@
-"""What thunder.jit was asked for."""
+"""The options of `thunder.jit`: a field of Options is the record of one option.
+
+The records make the signature and the docstring of `thunder.jit`, its stub (`make stubs`), the reference page (`make
+docs`) and the checks of values. C++ reads the fields by name: `read_options` in csrc/bindings/options.cpp.
+"""
+
+from __future__ import annotations
 
 import copy
 import dataclasses
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any
 
+from ._C import Executor
 from .extend import resolve_executors
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of `thunder.jit`, which documents them. C++ and `graphs.recorder` check their values.
+def _option(default, doc, values=None, *, convert=None):
+    """The record of an option.
 
-    Attributes:
-        executors: The user's executors and the always executors, highest priority first.
+    Args:
+        default: The default value.
+        doc: What the option is about.
+        values: The docs of the allowed values, by value; None: there is no list of allowed values.
+        convert: A function from a given value to the field's value, which raises for a value that is not allowed.
+    """
+    return dataclasses.field(default=default, metadata={"doc": doc, "values": values or {}, "convert": convert})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of one compiled function, with checked values.
+
+    `executors` and `transforms` are tuples, of which the first has the always executors at its end.
     """
 
-    executors: tuple
-    cache: str = "varying values"
-    transforms: tuple = ()
-    numerics: str = "fused"
-    rng: str = "eager"
-    sharp_edges: str = "allow"
-    graphs: bool | str = "auto"
+    executors: Iterable[Executor | str] | None = _option(
+        None,
+        "The executors that run the operators, highest priority first: executors or their names. The always "
+        'executors ("c10d", "aten", "python") are appended. None: `thunder.get_default_executors()`.',
+        convert=lambda given: tuple(resolve_executors(given)),
+    )
+    cache: str = _option(
+        "varying values",
+        "The calls that a compiled program serves.",
+        {
+            "varying values": (
+                "The first program is for the sizes, strides and numbers of its call. A call that differs from an "
+                "earlier one in these alone gets a program with symbols for the values that differ, and numbers for "
+                "all others. This program serves sizes of 1 and further values, as far as the program did not ask "
+                "about them (`if x.shape[0] > 4:`, `for i in range(n):`). Empty tensors have programs of their own."
+            ),
+            "constant values": "Calls with the same tensor metadata and equal Python values.",
+            "symbolic values": (
+                "Calls with tensors of the same kinds and numbers of the same types. Sizes of 2 and more, ints of 2 "
+                "and more and floats other than 0, 1 and -1 may differ, as far as the program did not ask about them."
+            ),
+            "same input": "Every further call, unchecked.",
+            "no caching": "No other call.",
+        },
+    )
+    transforms: Iterable[Any] = _option(
+        (),
+        "Functions from a trace to a trace, which are applied to the acquired program in order; or transforms of how "
+        "programs run, from `thunder.transforms`.",
+        convert=tuple,
+    )
+    numerics: str = _option(
+        "fused",
+        "The rounding of results. With both values, products and sums are never one instruction, functions such as "
+        "`exp` may differ from eager's in the last bits, and sums are added up in another order, at least about as "
+        "accurately.",
+        {
+            "fused": (
+                "A bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a "
+                "kernel, unless the program casts the value to these types, compares it or converts it to an integer. "
+                "A weight's gradient is added to `.grad` before it is rounded."
+            ),
+            "eager": "Every intermediate result is rounded to its type, as if each operator ran alone.",
+        },
+    )
+    rng: str = _option(
+        "eager",
+        "The source of random numbers.",
+        {
+            "eager": "PyTorch's operators draw the numbers, which are eager's.",
+            "fused": (
+                "Kernels draw the numbers where they are used, and the backward draws them again instead of keeping "
+                "masks. The numbers are other ones than eager's, and reproducible by `torch.manual_seed`. Without a "
+                'fusion executor among the executors this value means "eager".'
+            ),
+        },
+    )
+    sharp_edges: str = _option(
+        "allow",
+        "The treatment of operations that can be neither checked nor done again in later calls: prints, writes to a "
+        "file, reads of the clock or of a file, and reads of elements that NumPy drew at random.",
+        {
+            "allow": (
+                "Output is written once, when the program is compiled. A program with such reads is compiled in each "
+                "call."
+            ),
+            "warn": "A UserWarning names the operation and the user's line.",
+            "error": "A RuntimeError names the operation and the user's line.",
+        },
+    )
+    graphs: bool | str = _option(
+        "auto",
+        "Whether programs run as CUDA graphs, a single launch for a forward or a backward. "
+        '`thunder.compile_stats(f)["graphs"]` counts the runs, and says why programs are not recorded.',
+        {
+            "auto": (
+                "A program is recorded after some runs of the same sizes, if the device waited for the host in these "
+                "runs, and if all of the program runs on one GPU without waiting for values there. Results and "
+                "gradients are tensors of their own, with the same numbers. A recording keeps the memory of a step "
+                "until the next step. The recordings of one program keep at most an eighth of the device's memory, all "
+                "recordings a quarter, and a new one half of the free memory."
+            ),
+            True: (
+                "Every program that can be recorded is recorded in its second run, for one row of sizes, whatever "
+                "memory the recording keeps. `thunder.transforms.CUDAGraphTransform` says what a caller has to know. "
+                "A warning names a program that cannot be recorded."
+            ),
+            False: "No program is recorded.",
+        },
+    )
+
+    def __post_init__(self):
+        for option in RECORDS:
+            given = getattr(self, option.name)
+            object.__setattr__(self, option.name, _checked(option, given))
 
     def __deepcopy__(self, memo):
         # What float8 scales follow from is each copy's own.
         own = (copy.deepcopy(t, memo) if hasattr(t, "float8_layers") else t for t in self.transforms)
         return dataclasses.replace(self, transforms=tuple(own))
 
-    def __reduce__(self):
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return _restored, (fields | {"executors": [e.name for e in self.executors]},)
+    # Executors hold functions, which cannot be pickled.
+    def __getstate__(self):
+        return vars(self) | {"executors": [e.name for e in self.executors]}
+
+    def __setstate__(self, state):
+        self.__init__(**state)
 
 
-def _restored(fields):
-    return Options(**fields | {"executors": tuple(resolve_executors(fields["executors"]))})
+RECORDS = dataclasses.fields(Options)
+
+
+def _checked(option, given):
+    """The value of the option's field, from the user's value."""
+    if convert := option.metadata["convert"]:
+        return convert(given)
+    values = option.metadata["values"]
+    for value in values:
+        if isinstance(given, type(value)) and given == value:  # 1 is not True
+            return value
+    there_are = ", ".join(map(repr, values))
+    raise ValueError(f"[jit] unknown {option.name} {given!r}; there are {there_are}")
+
+
+def options_of(given):
+    """The Options of keyword arguments of `thunder.jit`."""
+    known = [option.name for option in RECORDS]
+    for name in given:
+        if name not in known:
+            there_are = ", ".join(map(repr, known))
+            raise TypeError(f"[jit] unexpected keyword argument {name!r}; there are {there_are}")
+    return Options(**given)
+
+
+def written(value):
+    """A value as the pages write it."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def options_doc():
+    """The options as entries of a docstring's section Args."""
+    entries = []
+    for option in RECORDS:
+        entries.append(_entry(option.name, option.metadata["doc"], 4))
+        entries += [_entry(written(value), doc, 8) for value, doc in option.metadata["values"].items()]
+    return "\n".join(entries)
+
+
+def _entry(name, doc, indent):
+    code_in_one_piece = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), f"{name}: {doc}")
+    lines = textwrap.fill(
+        code_in_one_piece, 116, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4),
+        break_on_hyphens=False,
+    )
+    return lines.replace("\0", " ")

@@ -1,4 +1,4 @@
-"""Writes docs/reference/: the operators, passes and executors, from what the code says of them.
+"""Writes docs/reference/: the operators, passes, executors and options, from what the code says of them.
 
 python tools/make_reference.py [--check]   --check: writes nothing, fails if a page is out of date
 """
@@ -75,12 +75,25 @@ def executors():
     return "\n".join(lines)
 
 
+def options():
+    from thunder._options import RECORDS, written
+
+    lines = [NOTE, "# The options of thunder.jit\n"]
+    for option in RECORDS:
+        lines.append(f"## {option.name}\n\n{option.metadata['doc']}\n\nThe default is `{written(option.default)}`.\n")
+        if values := option.metadata["values"]:
+            lines += ["| value | meaning |", "|---|---|"]
+            lines += [f"| `{written(value)}` | {doc} |" for value, doc in values.items()]
+            lines.append("")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     pages = {f"{level}.md": operators(level) for level in ("prims", "clang", "torch", "numpy")}
-    pages |= {"passes.md": passes(), "executors.md": executors()}
+    pages |= {"passes.md": passes(), "executors.md": executors(), "options.md": options()}
     stale = [name for name, text in pages.items() if not (OUT / name).exists() or (OUT / name).read_text() != text]
     if arguments.check:
         if stale:

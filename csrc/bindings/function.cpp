@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "bindings/bind.h"
+#include "bindings/options.h"
 #include "bindings/types.h"
 #include "executors/attention/kernels.h"
 #include "jit/evaluate.h"
@@ -96,80 +97,8 @@ JitFunction& function(nb::handle h) {
   return impl(h.ptr());
 }
 
-CacheMode cache_mode(const std::string& name) {
-  if (name == "constant values") return CacheMode::ConstantValues;
-  if (name == "varying values") return CacheMode::VaryingValues;
-  if (name == "symbolic values") return CacheMode::SymbolicValues;
-  if (name == "same input") return CacheMode::SameInput;
-  if (name == "no caching") return CacheMode::NoCaching;
-  throw Error(ErrorKind::Value,
-              cat("[jit] unknown cache option '", name,
-                  "'; there are 'varying values', 'constant values', 'symbolic values', 'same input', "
-                  "'no caching'"));
-}
-
-/// Of one Float8: whether a backward has put maxima into its history.
-struct Float8Recorded {
-  std::shared_ptr<std::atomic<bool>> yes = std::make_shared<std::atomic<bool>>(false);
-};
-
-Float8Chooser float8_chooser(const nb::object& transform) {
-  return [transform](PyObject* module) {
-    Float8Choice out;
-    const auto given = nb::cast<nb::tuple>(transform.attr("float8_layers")(nb::handle(module)));
-    const auto layers = nb::cast<nb::list>(given[0]);
-    out.keeps_last = nb::cast<bool>(given[1]);
-    if (const nb::object history = given[2]; !history.is_none()) {
-      out.history = Ref::borrow(history.ptr());
-      out.recorded = nb::cast<Float8Recorded&>(given[3]).yes;
-    }
-    for (nb::handle h : layers) {
-      const auto layer = nb::cast<nb::tuple>(h);
-      const nb::object weight = layer[1];
-      out.layers.push_back({nb::cast<std::string>(layer[0]), weight.is_none() ? Ref() : Ref::borrow(weight.ptr()),
-                            nb::cast<std::string>(layer[2])});
-    }
-    return out;
-  };
-}
-
-nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
-                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::sequence& transforms,
-                         const std::string& numerics, const std::string& rng, nb::handle recorder, bool automatic) {
-  THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics,
-                "'; there are 'fused', 'eager'");
-  THUNDER_CHECK(rng == "eager" || rng == "fused", Value, "jit", "unknown rng '", rng, "'; there are 'eager', 'fused'");
-  CompileOptions options;
-  options.fusion.eager_numerics = numerics == "eager";
-  options.fusion.counted_random = rng == "fused";
-  options.executors = executors;
-  if (options.fusion.eager_numerics)
-    std::erase_if(options.executors, [](const auto& e) { return !e->has_eagers_bits(); });
-  options.passes = PassOptions::from_environment();
-  auto graphs_by = [&](const nb::object& by, bool without_being_asked) {
-    nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
-    return std::make_shared<GraphSettings>(nb::cast<std::string>(name), by.ptr(), without_being_asked);
-  };
-  std::shared_ptr<GraphSettings> graphs;
-  Float8Chooser float8;
-  if (!recorder.is_none()) graphs = graphs_by(nb::borrow(recorder), automatic);
-  for (nb::handle h : transforms) {
-    nb::object f = nb::borrow(h);
-    if (nb::hasattr(f, "float8_layers")) {
-      THUNDER_CHECK(!float8, Value, "float8", "expected one Float8 among the transforms, got another one");
-      float8 = float8_chooser(f);
-      continue;
-    }
-    if (nb::hasattr(f, "graph_recorder")) {
-      graphs = graphs_by(f.attr("graph_recorder")(), false);
-      continue;
-    }
-    std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
-    options.transforms.emplace_back(name, [f](const Trace& t) {
-      nb::gil_scoped_acquire gil;
-      return nb::cast<PyTrace>(f(PyTrace{t})).trace;
-    });
-  }
+nb::object make_function(nb::handle fn, nb::handle module, nb::handle options) {
+  UserFunction function(fn.ptr(), module.ptr(), read_options(options, fn));
   FunctionObject* o = PyObject_GC_New(FunctionObject, function_type());
   if (!o) throw nb::python_error();
   o->vectorcall = call;
@@ -177,8 +106,6 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   o->weakrefs = nullptr;
   o->impl = nullptr;
   nb::object owner = nb::steal(reinterpret_cast<PyObject*>(o));
-  UserFunction function(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options), std::move(graphs));
-  function.float8 = std::move(float8);
   o->impl = new JitFunction(std::move(function));
   PyObject_GC_Track(reinterpret_cast<PyObject*>(o));
   return owner;
@@ -234,14 +161,14 @@ nb::dict stats(nb::handle h) {
     d["passes_seconds"] = last.record->times.passes;
     d["programs_seconds"] = last.record->times.programs;
   }
-  if (f.function().float8 && last.record) {
+  if (f.function().options.float8 && last.record) {
     nb::dict float8, others;
     for (const auto& [name, why] : last.record->float8.others) others[nb::str(name.c_str())] = why;
     float8["layers"] = last.record->float8.layers;
     float8["others"] = others;
     d["float8"] = float8;
   }
-  if (const GraphSettings* g = f.function().graphs.get()) {
+  if (const GraphSettings* g = f.function().options.graphs.get()) {
     nb::dict counts;
     counts["captures"] = g->captures;
     counts["replays"] = g->replays;
@@ -278,11 +205,9 @@ void bind_function(nb::module_& m) {
           "yes", [](const Float8Recorded& r) { return r.yes->load(); },
           [](Float8Recorded& r, bool yes) { *r.yes = yes; });
   m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
-  m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
-        nb::arg("transforms"), nb::arg("numerics"), nb::arg("rng"), nb::arg("graph_recorder") = nb::none(),
-        nb::arg("automatic_graphs") = false,
-        "The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs "
-        "as CUDA graphs, those for which it pays if `automatic_graphs`, or None.");
+  m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("options"),
+        "The compiled function of `fn`. `module`: the nn.Module that it runs, or None. `options`: the Options of "
+        "thunder/_options.py.");
   m.def("last_traces", [](nb::handle h) {
     const auto& record = function(h).inspection().record;
     return record ? wrap(record->compiled.history) : std::vector<PyTrace>{};
@@ -290,14 +215,6 @@ void bind_function(nb::module_& m) {
   m.def("last_backward_traces", [](nb::handle h) {
     const auto& record = function(h).inspection().record;
     return record ? wrap(record->compiled.backward_history) : std::vector<PyTrace>{};
-  });
-  m.def("set_sharp_edges", [](nb::handle h, const std::string& what) {
-    using frontend::SharpEdges;
-    if (what != "allow" && what != "warn" && what != "error")
-      throw nb::value_error(("[jit] unknown sharp_edges '" + what + "'; there are 'allow', 'warn', 'error'").c_str());
-    function(h).set_sharp_edges(what == "allow"  ? SharpEdges::Allow
-                                : what == "warn" ? SharpEdges::Warn
-                                                 : SharpEdges::Error);
   });
   m.def(
       "set_inner_modules",

@@ -232,7 +232,7 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
     if (function_.is_module()) e.environment.watch_module(function_.module.get());
     else e.environment.watch_function(function_.fn.get());
   }
-  frontend::Reads reads(tracer, function_.edges);
+  frontend::Reads reads(tracer, function_.options.sharp_edges);
   if (interprets) tracer.set_observer(&reads);
   if (tracer.questions().int_varies) reads.take_counters(learned_.counters());
   if (function_.is_module()) reads.name_root(function_.module.get(), "module");

@@ -73,9 +73,9 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
 
 // A function that compiles anew in nearly every call is better off without.
 void JitFunction::check_patience() {
-  const bool only_compiled = function_.cache == CacheMode::NoCaching ||
-                             function_.edges == frontend::SharpEdges::Error || !function_.transform().empty() ||
-                             function_.distributed || function_.is_of_distributed();
+  const bool only_compiled = function_.options.cache == CacheMode::NoCaching ||
+                             function_.options.sharp_edges == frontend::SharpEdges::Error ||
+                             !function_.transform().empty() || function_.distributed || function_.is_of_distributed();
   if (only_compiled || patience_.may_compile()) return;
   throw NeedsEager{cat("each of the last ", Patience::kPrograms,
                        " programs served one call (compile_stats(f)[\"last_miss\"] says why)"),

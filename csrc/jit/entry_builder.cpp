@@ -39,7 +39,7 @@ EntryBuilder::EntryBuilder(UserFunction& function, AcquiredProgram& program)
       with_grad_(grad_enabled_ || has_gradients(program.acquired)),
       mode_of_rules_(with_grad_),
       distributed_(find_distributed(program.acquired)),
-      options_(function.options) {
+      options_(function.options.compile) {
   record_->times.acquisition = program.seconds;
   CacheEntry& e = *program.entry;
   const bool is_distributed = static_cast<bool>(distributed_.distribution);
@@ -47,8 +47,8 @@ EntryBuilder::EntryBuilder(UserFunction& function, AcquiredProgram& program)
   if (is_distributed) check_parameters(function.module.get());
   read_masks();
   options_.is_opaque = [](const Call& c) { return !find_lowering(c.op->executor); };
-  if (!function.float8) return;
-  const Float8Choice choice = function.float8(function.module.get());
+  if (!function.options.float8) return;
+  const Float8Choice choice = function.options.float8(function.module.get());
   options_.float8 = find_float8(choice, program.acquired, is_distributed, record_->float8);
   if (options_.float8.history) e.float8_recorded = choice.recorded;
   e.float8_delayed = options_.float8.delayed;
@@ -90,7 +90,7 @@ void EntryBuilder::run_passes() {
   record_->compiled = compile_in_agreement(distributed_.distribution, [this] { return compile(); });
   record_->trivial_epilogue = acquired.trivial_epilogue;
   if (acquired.trivial_epilogue) return;
-  record_->epilogue = claim(acquired.epilogue, function_.options.executors, false);
+  record_->epilogue = claim(acquired.epilogue, function_.options.compile.executors, false);
   write_in_place();
 }
 
@@ -105,8 +105,8 @@ void EntryBuilder::write_in_place() {
     if (!plain->gives(output, c.forward.inputs.size())) copied.emplace_back(output, input);
   c.forward = run_pass(
       PassName{"write_in_place", "Writes In Place"}, c.forward,
-      [&](const Trace& t) { return thunder::write_in_place(t, copied, function_.options.executors); },
-      function_.options.passes, &c.history);
+      [&](const Trace& t) { return thunder::write_in_place(t, copied, function_.options.compile.executors); },
+      function_.options.compile.passes, &c.history);
 }
 
 void EntryBuilder::build_programs() {
@@ -115,7 +115,7 @@ void EntryBuilder::build_programs() {
   std::shared_ptr<Entry> entry =
       make_entry(record_->compiled, acquired.trivial_epilogue ? nullptr : &record_->epilogue);
   // Sums with fewer roundings than eager's are for those who did not ask for eager's.
-  if (!function_.options.fusion.eager_numerics) {
+  if (!function_.options.compile.fusion.eager_numerics) {
     entry->accumulated = function_.accumulated;
     if (entry->backward) entry->backward->add_to_sums(function_.accumulated);
   }
@@ -126,11 +126,11 @@ void EntryBuilder::build_programs() {
   e.plan = distributed_.distribution.plan;
   e.synchronization = distributed_.distribution.mode;
   // With "no caching" no entry has a second run.
-  if (function_.graphs && function_.cache != CacheMode::NoCaching) {
+  if (function_.options.graphs && function_.options.cache != CacheMode::NoCaching) {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)
       by_address.push_back(s.kind == frontend::InputSource::Captured);
-    use_graphs(*entry, function_.graphs, record_->compiled, std::move(by_address));
+    use_graphs(*entry, function_.options.graphs, record_->compiled, std::move(by_address));
   }
   e.entry = std::move(entry);
 }

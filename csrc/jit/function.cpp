@@ -59,7 +59,7 @@ std::shared_ptr<CacheEntry> JitFunction::keep(std::shared_ptr<CacheEntry> e, con
 std::shared_ptr<const CompileRecord> JitFunction::compile_only(PyObject* const* args, size_t nargs, PyObject* names) {
   CallKey key = cache_.key_of({args, nargs, names});
   function_.compiles_only = true;
-  function_.options.fusion.compiles = false;
+  function_.options.compile.fusion.compiles = false;
   inspection_.keeping.once.clear();
   try {
     if (key.fingerprint.watched()) throw NeedsEager{watcher(), {}};

@@ -43,7 +43,6 @@ class JitFunction {
   void clear_cache();
 
   const UserFunction& function() const { return function_; }
-  void set_sharp_edges(frontend::SharpEdges edges) { function_.edges = edges; }
   EagerCalls& eager_calls() { return eager_; }
   size_t hits() const { return hits_; }
   size_t misses() const { return misses_; }
@@ -71,7 +70,7 @@ class JitFunction {
 
   UserFunction function_;
   Learned learned_;
-  Cache cache_{function_.cache, learned_};
+  Cache cache_{function_.options.cache, learned_};
   SharedSteps steps_;
   EagerCalls eager_{function_};
   Refusals refusals_{cache_};

@@ -48,7 +48,8 @@ bool is_custom(const Call& call) {
 void find_repeatable(CacheEntry& e, const UserFunction& function, const Trace& computation, bool again) {
   uint64_t effects = 0;
   e.repeatable = again && function.transform().empty();
-  for (const auto& executor : function.options.executors) e.repeatable = e.repeatable && !is_custom(executor->name());
+  for (const auto& executor : function.options.compile.executors)
+    e.repeatable = e.repeatable && !is_custom(executor->name());
   for (const Call* c : computation.calls) {
     e.repeatable = e.repeatable && !is_custom(*c);
     const uint64_t of_call = tags_within(*c, kRandom | kCollective);

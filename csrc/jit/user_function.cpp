@@ -6,15 +6,13 @@
 
 namespace thunder {
 
-UserFunction::UserFunction(PyObject* function, PyObject* of_module, CacheMode mode, CompileOptions compile_options,
-                           std::shared_ptr<GraphSettings> graph_settings)
-    : fn(Ref::borrow(function)),
-      module(Ref::borrow(of_module)),
-      // Who asks for graphs gets a program for each row of sizes: every one is recorded.
-      cache(graph_settings && !graph_settings->automatic && mode == CacheMode::VaryingValues ? CacheMode::ConstantValues
-                                                                                             : mode),
-      options(std::move(compile_options)),
-      graphs(std::move(graph_settings)) {}
+
+UserFunction::UserFunction(PyObject* function, PyObject* of_module, JitOptions jit_options)
+    : fn(Ref::borrow(function)), module(Ref::borrow(of_module)), options(std::move(jit_options)) {
+  // Who asks for graphs gets a program for each row of sizes: every one is recorded.
+  if (options.graphs && !options.graphs->automatic && options.cache == CacheMode::VaryingValues)
+    options.cache = CacheMode::ConstantValues;
+}
 
 std::string UserFunction::name() const {
   if (is_module()) return Py_TYPE(module.get())->tp_name;

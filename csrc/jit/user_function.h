@@ -1,7 +1,7 @@
 // The user's function or module, and how it is compiled.
 //
-// A UserFunction owns the Python object, the options and the transforms that thunder.jit was given.  The parts of a
-// JitFunction read them.  A compilation adds what it finds out for good (`distributed`).
+// A UserFunction owns the Python object and the options that thunder.jit was given.  The parts of a JitFunction read
+// them.  A compilation adds what it finds out for good (`distributed`).
 #pragma once
 
 #include <atomic>
@@ -17,17 +17,25 @@ namespace thunder {
 
 enum class CacheMode { ConstantValues, VaryingValues, SymbolicValues, SameInput, NoCaching };
 
+/// The options of `thunder.jit`, which thunder/_options.py documents.
+struct JitOptions {
+  CacheMode cache = CacheMode::VaryingValues;
+  frontend::SharpEdges sharp_edges = frontend::SharpEdges::Allow;
+  CompileOptions compile;                 ///< executors, numerics, rng, and transforms of traces
+  std::shared_ptr<GraphSettings> graphs;  ///< null: no program runs as a graph
+  Float8Chooser float8;                   ///< null: no layer is in float8
+};
+
 struct UserFunction {
-  /// `graphs`: how programs run as graphs; null: they never do.
-  UserFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options,
-               std::shared_ptr<GraphSettings> graphs);
+  UserFunction(PyObject* fn, PyObject* module, JitOptions options);
 
   bool is_module() const { return module.get() != Py_None; }
   /// Of the function, or of the module's class.
   std::string name() const;
   /// A transform of the user's by which a program computes something else than the function; empty if there is none.
   std::string transform() const {
-    return !options.transforms.empty() ? options.transforms[0].first : float8 ? "Float8" : "";
+    const auto& transforms = options.compile.transforms;
+    return !transforms.empty() ? transforms[0].first : options.float8 ? "Float8" : "";
   }
   /// Whether it is a distributed module.  Eager has not the parameters of one.  A pending exception stays.
   bool is_of_distributed() const;
@@ -35,11 +43,7 @@ struct UserFunction {
   void check_not_distributed(const std::string& why) const;
 
   Ref fn, module;  ///< None: it is no module
-  CacheMode cache;
-  frontend::SharpEdges edges = frontend::SharpEdges::Allow;
-  CompileOptions options;
-  std::shared_ptr<GraphSettings> graphs;
-  Float8Chooser float8;  ///< null: no layer is in float8
+  JitOptions options;
   /// Gradients that backwards added to the leaves' .grad where they computed them.
   std::shared_ptr<std::atomic<size_t>> accumulated = std::make_shared<std::atomic<size_t>>(0);
   /// Whether buffers that masks of attention are made of change from call to call.

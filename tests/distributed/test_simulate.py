@@ -154,8 +154,12 @@ def test_the_model_may_be_anywhere_and_stays_as_it_is(results):
     jitted = thunder.jit(model)
     jitted(tokens).sum().backward()
     assert simulated(jitted, tokens, world=8).step == s.step
-    unfused = simulated(thunder.jit(model, executors=["aten"]), tokens, world=8)
+    by_aten = thunder.jit(model, executors=["aten"])
+    unfused = simulated(by_aten, tokens, world=8)
     assert unfused.compute > s.compute and not any("fusion" in c.name for c in unfused.traces[0].calls)
+    # Executors that are given, also none, take the place of the compiled module's.
+    assert simulated(by_aten, tokens, world=8, executors=thunder.get_default_executors()).step == s.step
+    assert simulated(jitted, tokens, world=8, executors=[]).step == unfused.step
 
 
 def test_cost_tables(tmp_path, results):

@@ -58,6 +58,18 @@ ROWS = {
         naming('depthwise_executor|"depthwise"|executors/depthwise', "csrc"),
         {f"csrc/executors/depthwise/depthwise.{suffix}" for suffix in ("h", "cpp")},
     ),
+    "user option": (
+        "sharp_edges",
+        # Not the tag of its messages, and not comments.
+        naming(r"(?<![\[`])\bsharp_edges\b", "csrc", "thunder"),
+        {
+            "thunder/_options.py",
+            "csrc/bindings/options.cpp",
+            "csrc/jit/user_function.h",
+            "csrc/jit/attempt.cpp",
+            "csrc/jit/call.cpp",
+        },
+    ),
     "opcode": ("BINARY_SLICE", naming("BINARY_SLICE", "csrc", "thunder"), {"csrc/frontend/interpreter/table.cpp"}),
 }
 

@@ -1,6 +1,7 @@
 """What a step of a distributed model would take on a device and networks that are not here."""
 
 import contextlib
+import dataclasses
 import os
 from unittest import mock
 
@@ -9,7 +10,6 @@ from torch.utils._pytree import tree_map
 
 from .. import _C
 from .._options import Options
-from ..extend import resolve_executors
 from ..module import ThunderModule
 from ._plan import (
     DistributedState,
@@ -93,10 +93,12 @@ def simulate(
     table = table.with_lines(_lines(table, fabric, node))
     if isinstance(args, torch.Tensor):
         raise TypeError("[simulate] args is a tuple of the call's arguments, got a tensor")
-    module, options = model, Options(())
+    module, options = model, Options()
     if isinstance(model, ThunderModule):
         module, options = model._original, model._options
-        executors = executors or options.executors
+    options = dataclasses.replace(options, cache="constant values", graphs=False)
+    if executors is not None:
+        options = dataclasses.replace(options, executors=executors)
     if any(state_of(m) is not None for m in module.modules()):
         raise RuntimeError("[simulate] the module, or a part of it, is distributed already; give one that is not")
     program = _WithLoss(module, loss) if loss else module
@@ -108,10 +110,7 @@ def simulate(
         elif strategy is not None:
             in_flight = bytes_in_flight(in_flight_mb)
             state = _shard(module, world, copies, strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight)
-        compiled = _C.make_function(
-            program, program, "constant values", resolve_executors(executors), options.transforms, options.numerics,
-            options.rng,
-        )
+        compiled = _C.make_function(program, program, options)
         traces = _C.compile_for(compiled, table.capability, table.cudnn_version, args, kwargs)
         del state
     out = _C.simulate(*traces, table)

@@ -7,6 +7,7 @@
 """
 
 import importlib
+import sys
 import warnings
 
 from .. import _C
@@ -138,6 +139,14 @@ def get_executor(name):
     return found
 
 
+def _frames_of_thunder():
+    """The `stacklevel` of the user's line for a warning of the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _instead_of(name, unusable):
     """Who runs what the executor of that name would, or None. Warns once."""
     instead = _OF_OTHER_INSTALLATIONS[name]
@@ -145,7 +154,7 @@ def _instead_of(name, unusable):
         _warned.add(name)
         why = unusable.unavailable if unusable is not None else "it is not installed"
         what = f"'{instead}' takes its place" if instead else "it is passed over"
-        warnings.warn(f"[jit] executor '{name}' cannot be used here ({why}): {what}", stacklevel=4)
+        warnings.warn(f"[jit] executor '{name}' cannot be used here ({why}): {what}", stacklevel=_frames_of_thunder())
     return get_executor(instead) if instead else None
 
 
