@@ -58,6 +58,7 @@ ROWS = {
         naming('depthwise_executor|"depthwise"|executors/depthwise', "csrc"),
         {f"csrc/executors/depthwise/depthwise.{suffix}" for suffix in ("h", "cpp")},
     ),
+    "executor in C++ outside the tree": ("fused_loss", naming("fused_loss", "csrc", "thunder"), set()),
     "opcode": ("BINARY_SLICE", naming("BINARY_SLICE", "csrc", "thunder"), {"csrc/frontend/interpreter/table.cpp"}),
 }
 
