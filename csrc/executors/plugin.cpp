@@ -44,7 +44,7 @@ std::shared_ptr<Executor> load_executor(const std::string& path) {
     auto* define = reinterpret_cast<Define*>(::dlsym(library, "thunder_executor"));
     THUNDER_CHECK(define, Import, "executors", path, " does not export thunder_executor");
     define(&loaded.definition);
-    loaded.executor = loaded.definition.make();
+    if (loaded.definition.make) loaded.executor = loaded.definition.make();
     THUNDER_CHECK(loaded.executor, Import, "executors", "the definition in ", path, " makes no executor");
   }
   register_executor(loaded.executor, loaded.definition);

@@ -4,7 +4,7 @@
 // names its definition once:
 //
 //   ExecutorDefinition mine_executor() { return {.place = ExecutorPlace::Default, .rank = 45, .make = make_mine}; }
-//   THUNDER_EXECUTOR(thunder::mine_executor)
+//   THUNDER_EXECUTOR(mine_executor);
 #pragma once
 
 #include <memory>

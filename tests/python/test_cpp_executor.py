@@ -23,15 +23,18 @@ INSTALLED = pathlib.Path(_C.__file__).parent
 cross_entropy = torch.nn.functional.cross_entropy
 
 
-# Executors that cannot be loaded. They need no header of PyTorch.
+# Executors that cannot be loaded: a header, and what makes the executor. Most need no header of PyTorch.
 SMALL = {
-    "taken": 'return std::make_shared<thunder::Executor>("fuser");',
-    "empty": "return nullptr;",
-    "throws": 'THUNDER_CHECK(false, NotImplemented, "throws", "this machine has ", 0, " of the devices");\n'
-    "  return nullptr;",
+    "taken": ("core/error.h", 'return std::make_shared<thunder::Executor>("fuser");'),
+    "empty": ("core/error.h", "return nullptr;"),
+    "throws": (
+        "core/error.h",
+        'THUNDER_CHECK(false, NotImplemented, "throws", "this machine has ", 0, " of the devices");\n  return nullptr;',
+    ),
+    "lowers": ("runtime/instruction.h", 'thunder::register_lowering("aten", nullptr);\n  return nullptr;'),
 }
 SOURCE = """
-#include "core/error.h"
+#include "{header}"
 #include "executors/plugin.h"
 
 static std::shared_ptr<thunder::Executor> make() {{
@@ -77,8 +80,8 @@ def build_example(folder):
 
 
 def build_small(folder):
-    for name, body in SMALL.items():
-        (folder / f"{name}.cpp").write_text(SOURCE.format(body=body))
+    for name, (header, body) in SMALL.items():
+        (folder / f"{name}.cpp").write_text(SOURCE.format(header=header, body=body))
     (folder / "CMakeLists.txt").write_text(PROJECT.format(version=thunder.__version__, names=" ".join(SMALL)))
     options = [f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
     done = cmake("-S", folder, "-B", folder, *options, f"-DThunder_DIR={thunder.executors.cmake_path()}")
@@ -139,6 +142,15 @@ def test_rows_that_are_ignored(fused_loss, ignored):
         torch.testing.assert_close(
             step(thunder.jit(f, executors=["fused_loss"]), logits, target), step(f, logits, target), equal_nan=True
         )
+
+
+def test_sizes_that_vary(fused_loss):
+    f = thunder.jit(cross_entropy, executors=["fused_loss"], cache="symbolic values")
+    for rows, classes in [(6, 37), (9, 40), (3, 17)]:
+        arguments = inputs(rows, classes)
+        torch.testing.assert_close(step(f, *arguments), step(cross_entropy, *arguments))
+    assert thunder.cache_misses(f) == 1
+    assert "cross_entropy_forward(" in str(thunder.last_traces(f)[-1])
 
 
 def test_many_rows_in_several_threads(fused_loss):
@@ -242,10 +254,12 @@ def test_what_is_no_executor_is_refused(small, tmp_path):
         (text, "has no THUNDER_EXECUTOR"),
         (tmp_path / "none.so", "there is no file"),
         (small / "libtaken.so", "the name 'fuser' is taken by Thunder itself"),
+        (small / "liblowers.so", "the name 'aten' is taken by Thunder itself"),
         (small / "libempty.so", "makes no executor"),
     ]:
         with pytest.raises(ImportError, match=why):
             thunder.executors.load(path)
+    assert thunder.jit(torch.sin)(torch.zeros(2)).tolist() == [0, 0]
 
 
 def test_a_file_that_the_linker_refuses_is_an_import_error(library, tmp_path):
