@@ -4,8 +4,9 @@
     python tools/exports.py identity OUT --thunder 0.1.0 --torch 2.13.0 --headers FOLDER HEADER...
     python tools/exports.py symbols OUT --nm nm --archives ARCHIVE... --headers FOLDER HEADER...
 
-`identity` writes a header with the versions and a hash of the installed headers. `symbols` writes the version script
-that the extension is linked with: a symbol that an installed header declares is exported, and all others are hidden.
+`identity` writes a header with the versions and a hash of the installed headers, without their comments. `symbols`
+writes the version script that the extension is linked with: a symbol that an installed header declares is exported, and
+all others are hidden.
 """
 
 import argparse
@@ -34,7 +35,8 @@ def read(folder, headers):
 
 
 def identity(texts, thunder, torch):
-    digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:12]
+    code = {name: COMMENT.sub("", text).split() for name, text in texts.items()}
+    digest = hashlib.sha256(repr(sorted(code.items())).encode()).hexdigest()[:12]
     return (
         "// Written by tools/exports.py.\n#pragma once\n\n"
         f'#define THUNDER_BUILT_FOR "Thunder {thunder} (headers {digest}), PyTorch {torch}"\n'

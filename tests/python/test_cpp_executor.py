@@ -319,6 +319,14 @@ def test_symbols_and_what_declares_them():
     assert list(map(declared, yes + no)) == [True] * len(yes) + [False] * len(no)
 
 
+def test_the_hash_is_that_of_code():
+    identity = tool("exports").identity
+    first, second, third = (
+        identity({"a.h": text}, "1.2", "3.4") for text in ("int a;  // b", "int  a; /* c */", "int b;")
+    )
+    assert first == second != third and '"Thunder 1.2 (headers ' in first and ', PyTorch 3.4"' in first
+
+
 def test_a_header_that_includes_one_that_is_not_installed_ends_the_build(tmp_path):
     (tmp_path / "a.h").write_text('#include "b.h"\n')
     (tmp_path / "b.h").write_text("#include <map>\n")
