@@ -15,6 +15,7 @@ BUILD    = build/$(shell $(PY) -c 'import sys; print(sys.implementation.cache_ta
 PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
+EXAMPLES = $(shell git ls-files --cached --others --exclude-standard 'examples/*.cpp')
 
 .PHONY: help build demo test test-cpp test-python test-layers test-headers test-distributed test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
@@ -135,11 +136,11 @@ docs: build
 
 lint: .venv/lint-stamp test-layers
 	$(PY) -m ruff check .
-	.venv/bin/clang-format --dry-run -Werror $(CPP)
+	.venv/bin/clang-format --dry-run -Werror $(CPP) $(EXAMPLES)
 
 format: .venv/lint-stamp
 	$(PY) -m ruff check --fix .
-	.venv/bin/clang-format -i $(CPP)
+	.venv/bin/clang-format -i $(CPP) $(EXAMPLES)
 
 # Slow, so not a part of lint.  TIDY="csrc/core/op.cpp" for some files, ARGS="--warnings-as-errors='*'" for an exit status.
 # Nothing is compiled: a folder of its own has one command for each file.

@@ -275,6 +275,9 @@ class Executor:
 
     def __repr__(self) -> str: ...
 
+def load_executor(path: str) -> Executor:
+    """Loads the library of an executor in C++."""
+
 def reserve_names() -> None:
     """
     Executors and levels of operators that are there now are Thunder's own: none that is made later has their names.

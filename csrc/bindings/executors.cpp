@@ -9,6 +9,7 @@
 #include "executors/aten/aten.h"
 #include "executors/definition.h"
 #include "executors/fuser/fuser.h"
+#include "executors/plugin.h"
 #include "passes/executor.h"
 #include "runtime/background.h"
 #include "runtime/kernels/nvrtc.h"
@@ -76,6 +77,7 @@ void bind_executors(nb::module_& m) {
       .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
 
   register_executors();
+  m.def("load_executor", &load_executor, nb::arg("path"), "Loads the library of an executor in C++.");
   bind_kernels(m);
   m.def(
       "check_records",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/types.h"
+#include "python/text.h"
 
 namespace thunder::bindings {
 namespace {
@@ -43,7 +44,7 @@ Float8Chooser float8_chooser(const nb::object& transform) {
 std::shared_ptr<GraphSettings> graph_settings(nb::handle fn, const nb::object& recorder, bool automatic) {
   if (recorder.is_none()) return nullptr;
   const nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
-  return std::make_shared<GraphSettings>(nb::cast<std::string>(name), recorder.ptr(), automatic);
+  return std::make_shared<GraphSettings>(printable(name.ptr()), recorder.ptr(), automatic);
 }
 
 void read_transform(const nb::object& f, nb::handle fn, JitOptions& out) {
@@ -56,7 +57,7 @@ void read_transform(const nb::object& f, nb::handle fn, JitOptions& out) {
     out.graphs = graph_settings(fn, f.attr("graph_recorder")(), false);
     return;
   }
-  std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
+  std::string name = printable(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))).ptr());
   out.compile.transforms.emplace_back(name, [f](const Trace& t) {
     nb::gil_scoped_acquire gil;
     return nb::cast<PyTrace>(f(PyTrace{t})).trace;

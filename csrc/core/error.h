@@ -11,7 +11,7 @@
 
 namespace thunder {
 
-enum class ErrorKind { Runtime, Type, Value, Index, NotImplemented, Attribute, Assertion, Internal };
+enum class ErrorKind { Runtime, Type, Value, Index, NotImplemented, Attribute, Assertion, Import, Internal };
 
 class Error : public std::runtime_error {
  public:

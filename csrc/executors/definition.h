@@ -31,7 +31,10 @@ struct ExecutorDefinition {
 
 /// The definitions of all folders, in the order of their names.
 std::vector<ExecutorDefinition> executor_definitions();
-/// Makes every executor of a folder and adds it to the lists (Executors).  Called once, when the extension is loaded.
+/// Adds what the definition made to the lists (Executors), by its place and rank.  Error (Import) if it has the name of
+/// one of Thunder's own.
+void register_executor(const std::shared_ptr<Executor>& made, const ExecutorDefinition& definition);
+/// Makes every executor of a folder and registers it.  Called once, when the extension is loaded.
 void register_executors();
 
 }  // namespace thunder

@@ -16,6 +16,11 @@ const Implementation* find_in(const std::unordered_map<std::string, std::vector<
   return nullptr;
 }
 
+void insert_before(ExecutorList& list, std::shared_ptr<Executor> e, std::string_view before) {
+  auto place = std::find_if(list.begin(), list.end(), [&](const auto& known) { return known->name() == before; });
+  list.insert(place, std::move(e));
+}
+
 void drop_named(ExecutorList& list, std::string_view name) {
   std::erase_if(list, [&](const std::shared_ptr<Executor>& e) { return e->name() == name; });
 }
@@ -107,10 +112,16 @@ void Executors::add_default(std::shared_ptr<Executor> e) {
 
 void Executors::remove_default(std::string_view name) { drop_named(defaults_, std::string(name)); }
 
-void Executors::add_always(std::shared_ptr<Executor> e) {
+void Executors::add_default(std::shared_ptr<Executor> e, std::string_view before) {
+  if (!find(e->name())) add(e);
+  drop_named(defaults_, e->name());
+  insert_before(defaults_, std::move(e), before);
+}
+
+void Executors::add_always(std::shared_ptr<Executor> e, std::string_view before) {
   if (!find(e->name())) add(e);
   drop_named(always_, e->name());
-  always_.push_back(std::move(e));
+  insert_before(always_, std::move(e), before);
 }
 
 }  // namespace thunder

@@ -112,8 +112,11 @@ class Executors {
   ExecutorList defaults() const;
   ExecutorList always() const;
   void add_default(std::shared_ptr<Executor> e);  ///< to the front
+  /// In front of the executor of that name; to the end if there is none in the list.
+  void add_default(std::shared_ptr<Executor> e, std::string_view before);
   void remove_default(std::string_view name);
-  void add_always(std::shared_ptr<Executor> e);  ///< to the end
+  /// The same for the always executors.
+  void add_always(std::shared_ptr<Executor> e, std::string_view before = {});
 
  private:
   ExecutorList all_, defaults_, always_;

@@ -8,6 +8,7 @@
 
 #include "core/dim_algebra.h"
 #include "core/error.h"
+#include "passes/executor.h"
 #include "runtime/convert.h"
 
 namespace thunder {
@@ -142,6 +143,8 @@ Lowerings& lowerings() {
 }  // namespace
 
 void register_lowering(const std::string& executor, LowerFn lower) {
+  THUNDER_CHECK(!Executors::instance().is_reserved(executor), Import, "executors", "the name '", executor,
+                "' is taken by Thunder itself; give the executor another one");
   std::lock_guard lock(lowerings().mutex);
   lowerings().by_executor[executor] = std::move(lower);
 }

@@ -41,6 +41,7 @@ PyObject* exception_type(ErrorKind kind) {
     case ErrorKind::NotImplemented: return PyExc_NotImplementedError;
     case ErrorKind::Attribute: return PyExc_AttributeError;
     case ErrorKind::Assertion: return PyExc_AssertionError;
+    case ErrorKind::Import: return PyExc_ImportError;
     case ErrorKind::Internal: return PyExc_RuntimeError;
   }
   return PyExc_RuntimeError;

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plain_tensors.h"
+
 namespace thunder {
 
 /// Dispatch keys that a mode, a tracer or a transform switches on in a thread.
@@ -17,23 +19,6 @@ inline constexpr c10::DispatchKeySet kWatchingKeys = c10::DispatchKeySet(
      c10::DispatchKey::PreDispatch, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
      c10::DispatchKey::FuncTorchDynamicLayerBackMode, c10::DispatchKey::FuncTorchVmapMode, c10::DispatchKey::VmapMode,
      c10::DispatchKey::Functionalize, c10::DispatchKey::Tracer, c10::DispatchKey::TESTING_ONLY_GenericMode});
-
-/// Dispatch keys of tensors whose elements are not what lies in a memory of their own: wrappers (fake tensors, batches
-/// of vmap, classes with __torch_dispatch__), zeros without memory, negatives and conjugates of what lies there, codes.
-inline constexpr c10::DispatchKeySet kKeysWithoutMemory = c10::DispatchKeySet(
-    {c10::DispatchKey::Python, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor,
-     c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Batched,
-     c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::Functionalize, c10::DispatchKey::NestedTensor,
-     c10::DispatchKey::Quantized, c10::DispatchKey::MkldnnCPU});
-
-/// Whether kernels may read the tensor's memory as its elements.
-inline bool is_plain(const at::Tensor& t) { return (t.unsafeGetTensorImpl()->key_set() & kKeysWithoutMemory).empty(); }
-
-/// The same of its elements' absolute values: is_neg() says which sign they have.
-inline bool is_plain_but_negative(const at::Tensor& t) {
-  constexpr c10::DispatchKeySet keys = kKeysWithoutMemory - c10::DispatchKeySet(c10::DispatchKey::Negative);
-  return (t.unsafeGetTensorImpl()->key_set() & keys).empty();
-}
 
 /// Whether operators that run below autograd in this thread are seen.
 inline bool operators_are_watched() {

@@ -19,7 +19,7 @@ SOURCES = {
     "tests": "*.[hcp]*",
     "tools": "*.py",
     "benchmarks": "*.py",
-    "examples": "*.py",
+    "examples": "*.[cp]*",
 }
 CODE = re.compile(r"^```.*?^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")

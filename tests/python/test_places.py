@@ -70,6 +70,7 @@ ROWS = {
             "csrc/jit/call.cpp",
         },
     ),
+    "executor in C++ outside the tree": ("fused_loss", naming("fused_loss", "csrc", "thunder"), set()),
     "opcode": ("BINARY_SLICE", naming("BINARY_SLICE", "csrc", "thunder"), {"csrc/frontend/interpreter/table.cpp"}),
 }
 

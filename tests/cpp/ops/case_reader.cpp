@@ -126,6 +126,7 @@ const char* exception_name(ErrorKind k) {
     case ErrorKind::NotImplemented: return "NotImplementedError";
     case ErrorKind::Attribute: return "AttributeError";
     case ErrorKind::Assertion: return "AssertionError";
+    case ErrorKind::Import: return "ImportError";
     case ErrorKind::Internal: return "internal error";
   }
   return "?";
