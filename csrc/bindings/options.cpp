@@ -33,8 +33,7 @@ Float8Chooser float8_chooser(const nb::object& transform) {
     for (nb::handle h : layers) {
       const auto layer = nb::cast<nb::tuple>(h);
       const nb::object weight = layer[1];
-      out.layers.push_back({nb::cast<std::string>(layer[0]),
-                            weight.is_none() ? Ref() : Ref::borrow(weight.ptr()),
+      out.layers.push_back({nb::cast<std::string>(layer[0]), weight.is_none() ? Ref() : Ref::borrow(weight.ptr()),
                             nb::cast<std::string>(layer[2])});
     }
     return out;

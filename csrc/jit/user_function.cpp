@@ -6,7 +6,6 @@
 
 namespace thunder {
 
-
 UserFunction::UserFunction(PyObject* function, PyObject* of_module, JitOptions jit_options)
     : fn(Ref::borrow(function)), module(Ref::borrow(of_module)), options(std::move(jit_options)) {
   // Who asks for graphs gets a program for each row of sizes: every one is recorded.

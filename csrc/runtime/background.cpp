@@ -1,13 +1,14 @@
 #include "runtime/background.h"
 
-#include <Python.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <set>
 #include <system_error>
 #include <thread>
+
+#include "core/progress.h"
+#include "python/gil.h"
 
 namespace thunder {
 namespace {
@@ -76,6 +77,11 @@ CompilesNow::~CompilesNow() {
   std::lock_guard lock(r.mutex);
   --r.compiling;
   r.change.notify_all();
+}
+
+void wait_without_gil(const std::function<bool(std::chrono::milliseconds)>& done) {
+  const WithoutGil released;
+  while (!done(std::chrono::milliseconds(100))) Progress::step("compiling kernels");
 }
 
 void run_in_background(std::function<void()> work) {

@@ -9,8 +9,6 @@
 #include <mutex>
 #include <utility>
 
-#include "core/progress.h"
-#include "python/gil.h"
 #include "runtime/kernels/fork.h"
 
 namespace thunder {
@@ -18,6 +16,10 @@ namespace thunder {
 /// Waits until no thread compiles any more.  The exit of the process must wait for this, since compiling threads use
 /// objects that the exit destroys.
 void wait_for_compilations();
+
+/// Calls `done` until it is true; it waits itself, no longer than it is told.  Without the GIL, if this thread has it: a
+/// compiling thread may want to warn, which takes it.
+void wait_without_gil(const std::function<bool(std::chrono::milliseconds)>& done);
 
 /// Runs `work` in a thread of its own, of which wait_for_compilations() knows; in this one if there is no other to be
 /// had.
@@ -65,10 +67,7 @@ class Compilation {
   }
   static void wait(const std::shared_future<T>& f) {
     if (ready(f)) return;
-    const WithoutGil released;
-    while (Progress::active() && f.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
-      Progress::step("compiling kernels");
-    f.wait();
+    wait_without_gil([&](std::chrono::milliseconds most) { return f.wait_for(most) == std::future_status::ready; });
   }
 
   class State {

@@ -19,7 +19,6 @@ def test_a_function_of_a_file_with_an_odd_name():
     x = torch.randn(3)
     g = thunder.jit(f)
     torch.testing.assert_close(g(x), f(x))
-    assert "\\udcff.py" in thunder.last_traces(g)[0].python()
 
 
 def test_a_function_with_an_odd_qualified_name():
@@ -37,7 +36,7 @@ def test_a_function_with_an_odd_qualified_name():
 def test_an_error_of_a_function_with_odd_names():
     f = compiled_from("def f(x):\n    return torch.matmul(x, x)\n", "f", f"/tmp/{ODD}.py")
     f.__qualname__ = ODD
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match=r"udcff\.py"):
         thunder.jit(f)(torch.randn(2, 3))
 
 
