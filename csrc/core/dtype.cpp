@@ -9,40 +9,40 @@ namespace thunder {
 namespace {
 
 struct Info {
-  std::string_view short_name, torch_name;
+  std::string_view short_name, torch_name, scalar_type_name, cpp_type_name;
   int size;
   NumberKind kind;
 };
 
 constexpr std::array<Info, kNumDTypes> kInfo = {{
-    {"b8", "bool", 1, NumberKind::Bool},
-    {"ui8", "uint8", 1, NumberKind::Int},
-    {"ui16", "uint16", 2, NumberKind::Int},
-    {"ui32", "uint32", 4, NumberKind::Int},
-    {"ui64", "uint64", 8, NumberKind::Int},
-    {"i8", "int8", 1, NumberKind::Int},
-    {"i16", "int16", 2, NumberKind::Int},
-    {"i32", "int32", 4, NumberKind::Int},
-    {"i64", "int64", 8, NumberKind::Int},
-    {"f8_e4m3fn", "float8_e4m3fn", 1, NumberKind::Float},
-    {"f8_e4m3fnuz", "float8_e4m3fnuz", 1, NumberKind::Float},
-    {"f8_e5m2", "float8_e5m2", 1, NumberKind::Float},
-    {"f8_e5m2fnuz", "float8_e5m2fnuz", 1, NumberKind::Float},
-    {"f8_e8m0fnu", "float8_e8m0fnu", 1, NumberKind::Float},
-    {"f16", "float16", 2, NumberKind::Float},
-    {"bf16", "bfloat16", 2, NumberKind::Float},
-    {"f32", "float32", 4, NumberKind::Float},
-    {"f64", "float64", 8, NumberKind::Float},
-    {"c32", "complex32", 4, NumberKind::Complex},
-    {"c64", "complex64", 8, NumberKind::Complex},
-    {"c128", "complex128", 16, NumberKind::Complex},
+    {"b8", "bool", "Bool", "bool", 1, NumberKind::Bool},
+    {"ui8", "uint8", "Byte", "unsigned char", 1, NumberKind::Int},
+    {"ui16", "uint16", "UInt16", "UInt16", 2, NumberKind::Int},
+    {"ui32", "uint32", "UInt32", "UInt32", 4, NumberKind::Int},
+    {"ui64", "uint64", "UInt64", "UInt64", 8, NumberKind::Int},
+    {"i8", "int8", "Char", "signed char", 1, NumberKind::Int},
+    {"i16", "int16", "Short", "short", 2, NumberKind::Int},
+    {"i32", "int32", "Int", "int", 4, NumberKind::Int},
+    {"i64", "int64", "Long", "long", 8, NumberKind::Int},
+    {"f8_e4m3fn", "float8_e4m3fn", "Float8_e4m3fn", "Float8_e4m3fn", 1, NumberKind::Float},
+    {"f8_e4m3fnuz", "float8_e4m3fnuz", "Float8_e4m3fnuz", "Float8_e4m3fnuz", 1, NumberKind::Float},
+    {"f8_e5m2", "float8_e5m2", "Float8_e5m2", "Float8_e5m2", 1, NumberKind::Float},
+    {"f8_e5m2fnuz", "float8_e5m2fnuz", "Float8_e5m2fnuz", "Float8_e5m2fnuz", 1, NumberKind::Float},
+    {"f8_e8m0fnu", "float8_e8m0fnu", "Float8_e8m0fnu", "Float8_e8m0fnu", 1, NumberKind::Float},
+    {"f16", "float16", "Half", "c10::Half", 2, NumberKind::Float},
+    {"bf16", "bfloat16", "BFloat16", "c10::BFloat16", 2, NumberKind::Float},
+    {"f32", "float32", "Float", "float", 4, NumberKind::Float},
+    {"f64", "float64", "Double", "double", 8, NumberKind::Float},
+    {"c32", "complex32", "ComplexHalf", "ComplexHalf", 4, NumberKind::Complex},
+    {"c64", "complex64", "ComplexFloat", "c10::complex<float>", 8, NumberKind::Complex},
+    {"c128", "complex128", "ComplexDouble", "c10::complex<double>", 16, NumberKind::Complex},
 }};
 
 const Info& info(DType t) { return kInfo[static_cast<size_t>(t)]; }
 
 thread_local DType current_default = DType::f32;
 
-bool is_unsigned_beyond_byte(DType t) { return t == DType::u16 || t == DType::u32 || t == DType::u64; }
+bool is_unsigned_beyond_byte(DType t) { return is_unsigned(t) && t != DType::u8; }
 
 int float_rank(DType t) {
   switch (t) {
@@ -70,6 +70,8 @@ DType promote_integers(DType a, DType b) {
 
 std::string_view short_name(DType t) { return info(t).short_name; }
 std::string_view torch_name(DType t) { return info(t).torch_name; }
+std::string_view scalar_type_name(DType t) { return info(t).scalar_type_name; }
+std::string_view cpp_type_name(DType t) { return info(t).cpp_type_name; }
 
 std::optional<DType> dtype_from_short_name(std::string_view name) {
   for (int i = 0; i < kNumDTypes; ++i)

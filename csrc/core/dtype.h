@@ -23,12 +23,15 @@ enum class NumberKind : uint8_t { Bool, Int, Float, Complex };
 
 std::string_view short_name(DType t);  ///< "f32", as annotations in traces print it.
 std::string_view torch_name(DType t);  ///< "float32", as in torch.float32.
+std::string_view scalar_type_name(DType t);  ///< "Float", "Long", as most of PyTorch's messages spell a dtype.
+std::string_view cpp_type_name(DType t);  ///< "float", "c10::BFloat16", as its messages about matrix products do.
 std::optional<DType> dtype_from_short_name(std::string_view name);
 std::optional<DType> dtype_from_torch_name(std::string_view name);
 
 int itemsize(DType t);  ///< bytes an element
 NumberKind number_kind(DType t);
 inline bool is_bool(DType t) { return t == DType::boolean; }
+inline bool is_unsigned(DType t) { return t >= DType::u8 && t <= DType::u64; }
 inline bool is_integral(DType t) { return number_kind(t) == NumberKind::Int; }  ///< without bool
 inline bool is_floating(DType t) { return number_kind(t) == NumberKind::Float; }
 inline bool is_complex(DType t) { return number_kind(t) == NumberKind::Complex; }

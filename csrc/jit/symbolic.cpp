@@ -32,22 +32,22 @@ SymbolicLayout::SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& i
   const size_t rank = sizes.size();
   sizes_.resize(rank);
   if (!strided) {  // what a sparse tensor's operators give is found for sizes that are known
-    for (size_t i = 0; i < rank; ++i) sizes_[i] = {Entry::Constant, sizes[i]};
+    for (size_t i = 0; i < rank; ++i) sizes_[i] = {Extent::Constant, sizes[i]};
     return;
   }
   strides_.resize(rank);
   const bool empty = tensor.numel() == 0;
   for (size_t i = 0; i < rank; ++i) {
-    sizes_[i] = {Entry::Constant, sizes[i]};
-    strides_[i] = {Entry::Constant, strides[i]};
+    sizes_[i] = {Extent::Constant, sizes[i]};
+    strides_[i] = {Extent::Constant, strides[i]};
     if (empty || (stays(sizes[i]) && !whole)) continue;
-    sizes_[i] = {Entry::Int, static_cast<int64_t>(ints.size())};
+    sizes_[i] = {Extent::Int, static_cast<int64_t>(ints.size())};
     ints.push_back(sizes[i]);
   }
   if (empty) return;
   if (whole) {
     for (size_t i = 0; i < rank; ++i) {
-      strides_[i] = {Entry::Int, static_cast<int64_t>(ints.size())};
+      strides_[i] = {Extent::Int, static_cast<int64_t>(ints.size())};
       ints.push_back(strides[i]);
     }
     return;
@@ -67,21 +67,21 @@ void SymbolicLayout::find_stride(size_t i, c10::IntArrayRef sizes, c10::IntArray
                                  const std::vector<bool>& known, std::vector<int64_t>& ints) {
   auto follows = [&](size_t j) { return known[j] && strides[j] != 0 && strides[j] * sizes[j] == strides[i]; };
   if (i + 1 < sizes.size() && follows(i + 1)) {
-    strides_[i] = {Entry::Product, static_cast<int64_t>(i + 1)};
+    strides_[i] = {Extent::Product, static_cast<int64_t>(i + 1)};
     return;
   }
   for (size_t j = sizes.size(); j-- > 0;)
     if (follows(j)) {
-      strides_[i] = {Entry::Product, static_cast<int64_t>(j)};
+      strides_[i] = {Extent::Product, static_cast<int64_t>(j)};
       return;
     }
-  strides_[i] = {Entry::Int, static_cast<int64_t>(ints.size())};
+  strides_[i] = {Extent::Int, static_cast<int64_t>(ints.size())};
   ints.push_back(strides[i]);
 }
 
 void SymbolicLayout::add_labels(const std::string& tensor, std::vector<std::string>& labels) const {
-  auto add = [&](const Entry& e, const char* what, size_t dim) {
-    if (e.kind != Entry::Int) return;
+  auto add = [&](const Extent& e, const char* what, size_t dim) {
+    if (e.kind != Extent::Int) return;
     labels.resize(std::max(labels.size(), static_cast<size_t>(e.at) + 1));
     labels[static_cast<size_t>(e.at)] = cat(what, " ", dim, " of ", tensor);
   };
@@ -93,17 +93,17 @@ void SymbolicLayout::add_labels(const std::string& tensor, std::vector<std::stri
 
 void SymbolicLayout::add_to(Fingerprint& f) const {
   for (const auto* entries : {&sizes_, &strides_})
-    for (const Entry& e : *entries)
+    for (const Extent& e : *entries)
       // Where an int stands in the row follows from what else is in the key.
-      f.add_number(static_cast<uint64_t>(e.kind) | (e.kind == Entry::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
+      f.add_number(static_cast<uint64_t>(e.kind) | (e.kind == Extent::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
 }
 
 std::string SymbolicLayout::str() const {
   auto text = [](const auto& entries) {
     std::vector<std::string> out;
-    for (const Entry& e : entries)
-      out.push_back(e.kind == Entry::Constant ? std::to_string(e.at)
-                    : e.kind == Entry::Int    ? "n"
+    for (const Extent& e : entries)
+      out.push_back(e.kind == Extent::Constant ? std::to_string(e.at)
+                    : e.kind == Extent::Int    ? "n"
                                               : cat("that of dimension ", e.at, " * its size"));
     return "[" + join(out) + "]";
   };
@@ -112,12 +112,12 @@ std::string SymbolicLayout::str() const {
 
 TensorType SymbolicLayout::type(const at::Tensor& tensor, const Dims& ints) const {
   TensorType t = type_of(tensor);
-  auto dim = [&](const Entry& e) { return e.kind == Entry::Int ? ints[static_cast<size_t>(e.at)] : Dim(e.at); };
+  auto dim = [&](const Extent& e) { return e.kind == Extent::Int ? ints[static_cast<size_t>(e.at)] : Dim(e.at); };
   for (size_t i = 0; i < sizes_.size(); ++i) t.shape[i] = dim(sizes_[i]);
   for (size_t i = 0; i < strides_.size(); ++i) {
     Dim stride = 1;
-    const Entry* e = &strides_[i];
-    for (; e->kind == Entry::Product; e = &strides_[static_cast<size_t>(e->at)])
+    const Extent* e = &strides_[i];
+    for (; e->kind == Extent::Product; e = &strides_[static_cast<size_t>(e->at)])
       stride = stride * t.shape[static_cast<size_t>(e->at)];
     t.strides[i] = stride * dim(*e);
   }

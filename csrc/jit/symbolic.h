@@ -38,13 +38,13 @@ class SymbolicLayout {
   TensorType type(const at::Tensor& tensor, const Dims& ints) const;
 
  private:
-  struct Entry {
+  struct Extent {
     enum Kind : uint8_t { Constant, Int, Product } kind = Constant;  ///< Product: stride and size of dimension `at`
     int64_t at = 0;                                                  ///< the constant, or an index
   };
   void find_stride(size_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vector<bool>& known,
                    std::vector<int64_t>& ints);
-  c10::SmallVector<Entry, 6> sizes_, strides_;
+  c10::SmallVector<Extent, 6> sizes_, strides_;
 };
 
 /// The numbers of a call.

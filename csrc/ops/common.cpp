@@ -173,6 +173,24 @@ Device common_device(std::string_view op, const ArgList& operands) {
 
 // ---- emitting prims -------------------------------------------------------------------------------------------------
 
+Arg where(Builder& b, const Args& a) {
+  Arg condition = a.list()[0];
+  DType t = condition.value().dtype();
+  THUNDER_CHECK(is_bool(t) || t == DType::u8, Runtime, "where",
+                "expected condition to be a boolean tensor, but got a tensor with dtype ", torch_name(t));
+  DType result = result_type({a.list()[1], a.list()[2]});
+  ArgList x = {condition, convert(b, a.list()[1], result), convert(b, a.list()[2], result)};
+  Device device = common_device("where", x);
+  Dims shape = broadcast_shape_of("where", x);
+  if (!x[1].is_tensor() && !x[2].is_tensor()) x[1] = full(b, {}, x[1], result, device);
+  for (Arg& operand : x)
+    if (operand.is_tensor() && operand.value().tensor().device != device)
+      operand = b("prims.device_put", operand, device);
+  if (t == DType::u8) x[0] = b("prims.ne", x[0], 0);
+  for (Arg& operand : x) operand = expand_to(b, operand, shape);
+  return b("prims.where", x[0], x[1], x[2]);
+}
+
 ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t) {
   Device device = common_device(op, operands);
   Dims shape = broadcast_shape_of(op, operands);

@@ -83,6 +83,15 @@ Device common_device(std::string_view op, const ArgList& operands);
 /// tensors and numbers in the order of the primitive's parameters.
 Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion,
               std::string_view op = {});
+/// The body of an operator that calls the primitive of its own name on all its arguments, promoted and broadcast.
+template <Promotion P>
+Arg same_primitive(Builder& b, const Args& a) {
+  const std::string& name = a.op().schema.name;
+  return pointwise(b, "prims." + name, a.list(), P, name);
+}
+/// The body of an operator (condition, input, other): the three are broadcast, the last two promoted.  Error (Runtime)
+/// for a condition that is neither of booleans nor of bytes.
+Arg where(Builder& b, const Args& a);
 /// The operands promoted to `t`, broadcast to a common shape and on one device; if all are numbers, the first becomes a
 /// 0-d tensor.
 ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t);

@@ -23,7 +23,7 @@ std::span<const OpDef> float8();
 std::span<const OpDef> elementwise(), creation(), random(), reduction();
 }  // namespace prims
 namespace clang {
-std::span<const OpDef> shape();
+std::span<const OpDef> elementwise(), shape();
 }  // namespace clang
 namespace torch {
 std::span<const OpDef> view();
@@ -88,6 +88,7 @@ constexpr Family kFamilies[] = {
     {"prims", "random", prims::random},
     {"prims", "reduction", prims::reduction},
 
+    {"clang", "elementwise", clang::elementwise},
     {"clang", "shape", clang::shape},
 
     {"torch", "view", torch::view},

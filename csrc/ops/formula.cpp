@@ -122,51 +122,6 @@ void check_floating(std::string_view op, std::string_view kernel, const Arg& a) 
                 scalar_type_name(t), "'");
 }
 
-std::string_view scalar_type_name(DType t) {
-  switch (t) {
-    case DType::boolean: return "Bool";
-    case DType::u8: return "Byte";
-    case DType::u16: return "UInt16";
-    case DType::u32: return "UInt32";
-    case DType::u64: return "UInt64";
-    case DType::i8: return "Char";
-    case DType::i16: return "Short";
-    case DType::i32: return "Int";
-    case DType::i64: return "Long";
-    case DType::f8e4m3fn: return "Float8_e4m3fn";
-    case DType::f8e4m3fnuz: return "Float8_e4m3fnuz";
-    case DType::f8e5m2: return "Float8_e5m2";
-    case DType::f8e5m2fnuz: return "Float8_e5m2fnuz";
-    case DType::f8e8m0fnu: return "Float8_e8m0fnu";
-    case DType::f16: return "Half";
-    case DType::bf16: return "BFloat16";
-    case DType::f32: return "Float";
-    case DType::f64: return "Double";
-    case DType::c32: return "ComplexHalf";
-    case DType::c64: return "ComplexFloat";
-    case DType::c128: return "ComplexDouble";
-  }
-  return "?";
-}
-
-std::string_view cpp_type_name(DType t) {
-  switch (t) {
-    case DType::boolean: return "bool";
-    case DType::u8: return "unsigned char";
-    case DType::i8: return "signed char";
-    case DType::i16: return "short";
-    case DType::i32: return "int";
-    case DType::i64: return "long";
-    case DType::f16: return "c10::Half";
-    case DType::bf16: return "c10::BFloat16";
-    case DType::f32: return "float";
-    case DType::f64: return "double";
-    case DType::c64: return "c10::complex<float>";
-    case DType::c128: return "c10::complex<double>";
-    default: return scalar_type_name(t);
-  }
-}
-
 int64_t reduction_number(std::string_view op, const Arg& reduction) {
   const std::string& r = reduction.str();
   if (r == "none") return 0;

@@ -118,10 +118,6 @@ bool convolution_is_channels_last(const TensorType& input, const TensorType& wei
 
 /// Error (NotImplemented) with PyTorch's text unless the tensor is of a floating type.
 void check_floating(std::string_view op, std::string_view kernel, const Arg& a);
-/// How PyTorch's messages spell a dtype: "Float", "Long", "BFloat16".
-std::string_view scalar_type_name(DType t);
-/// How its matrix product messages do: "float", "c10::BFloat16".
-std::string_view cpp_type_name(DType t);
 /// PyTorch's integer for reduction='none' | 'mean' | 'sum'.  Error (Value) otherwise.
 int64_t reduction_number(std::string_view op, const Arg& reduction);
 

@@ -47,6 +47,16 @@ ROWS = {
         naming(r"nn\.functional\.batch_norm", "csrc/frontend", "csrc/jit", "csrc/runtime", "thunder"),
         set(),
     ),
+    "dtype": (
+        "u16",
+        naming(r'DType::u16|\bu16,|"uint16"', "csrc", "thunder"),
+        {
+            "csrc/core/dtype.h",
+            "csrc/core/dtype.cpp",
+            "csrc/frontend/kinds.cpp",  # NumPy's scalars
+            "thunder/numpy/__init__.py",
+        },
+    ),
     "autocast entry": ("cosine_similarity", naming("cosine_similarity", "csrc/frontend"), set()),
     "pass": (
         "early_waits",

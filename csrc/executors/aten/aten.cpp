@@ -23,7 +23,7 @@ std::string print_name_of(const Op& op) {
   return op.level + "_" + op.schema.name + "_impl";
 }
 
-struct Entry {
+struct Support {
   Kernel kernel = nullptr;
   std::unique_ptr<Lowering> lowering;
   Implementation implementation;
@@ -39,16 +39,16 @@ class AtenExecutor final : public Executor {
     // Entries are kept by the operator's address, so operators of one compilation, which come and go, must not get
     // there.
     if (!call.op->executor.empty() || Registry::instance().find(call.op->full_name) != call.op) return nullptr;
-    const Entry& e = entry(*call.op);
+    const Support& e = entry(*call.op);
     if (!e.claimable || (!e.kernel && !e.lowering->target(call.args))) return nullptr;
     return &e.implementation;
   }
 
   // Entries are made once and never change, so a reference stays good outside of the lock.
-  const Entry& entry(const Op& op) const {
+  const Support& entry(const Op& op) const {
     std::lock_guard lock(mutex_);
     auto [it, is_new] = entries_.try_emplace(&op);
-    Entry& e = it->second;
+    Support& e = it->second;
     if (!is_new) return e;
     e.kernel = aten::find_kernel(op.full_name);
     if (!e.kernel) e.lowering = std::make_unique<Lowering>(op);
@@ -59,7 +59,7 @@ class AtenExecutor final : public Executor {
 
  private:
   mutable std::mutex mutex_;
-  mutable std::unordered_map<const Op*, Entry> entries_;
+  mutable std::unordered_map<const Op*, Support> entries_;
 };
 
 std::shared_ptr<AtenExecutor> instance() {
@@ -70,7 +70,7 @@ std::shared_ptr<AtenExecutor> instance() {
       if (auto product = aten::lower_product(op, call, assembler)) return product;
       if (auto rows = aten::lower_rows(op, call, assembler)) return rows;
       if (auto zeros = aten::lower_or_zeros(op, call, assembler)) return zeros;
-      const Entry& entry = e->entry(op);
+      const Support& entry = e->entry(op);
       if (entry.kernel) return aten::lower_kernel(entry.kernel, op, call, assembler);
       return entry.lowering->lower(call, assembler);
     });

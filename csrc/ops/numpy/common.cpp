@@ -8,8 +8,6 @@
 namespace thunder::ops::numpy {
 namespace {
 
-bool is_unsigned(DType t) { return t == DType::u8 || t == DType::u16 || t == DType::u32 || t == DType::u64; }
-
 DType signed_type(int bytes) {
   return bytes == 1 ? DType::i8 : bytes == 2 ? DType::i16 : bytes == 4 ? DType::i32 : DType::i64;
 }

@@ -1,5 +1,9 @@
 // Pointwise primitives: operands of one shape, dtype and device; the result's layout is that of PyTorch's tensor
 // iterator.
+#include "ops/prims/elementwise.h"
+
+#include <algorithm>
+
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
 #include "ops/prims/view_rules.h"
@@ -360,5 +364,10 @@ constexpr OpDef kRecords[] = {
 }  // namespace
 
 Records elementwise() { return kRecords; }
+
+bool refuses_integers(const OpDef& primitive) {
+  constexpr MetaFn kInexact[] = {unary_inexact, unary_float, binary_inexact, binary_float};
+  return std::find(std::begin(kInexact), std::end(kInexact), primitive.meta) != std::end(kInexact);
+}
 
 }  // namespace thunder::ops::prims

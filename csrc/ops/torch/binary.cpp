@@ -9,13 +9,6 @@ namespace {
 
 constexpr uint64_t kTags = kPointwise | kCheap;
 
-/// The primitive of the same name over the first two arguments.
-template <Promotion P>
-Arg same_name(Builder& b, const Args& a) {
-  const std::string& name = a.op().schema.name;
-  return pointwise(b, "prims." + name, {a.list()[0], a.list()[1]}, P, name);
-}
-
 /// A primitive of another name.
 template <Promotion P>
 Arg call_prim(Builder& b, const Args& a, std::string_view prim) {
@@ -237,12 +230,12 @@ constexpr OpDef kRecords[] = {
      .tags = kTags, .body = rsub_body, .python = "torch.rsub"},
     {.schema = "mul(Scalar input, Scalar other) -> Tensor",
      .doc = "input * other, broadcast and promoted; of booleans the logical and.", .tags = kTags | kCommutative,
-     .body = same_name<Promotion::Default>, .vjp = mul_vjp, .aten = "mul.Tensor",
+     .body = same_primitive<Promotion::Default>, .vjp = mul_vjp, .aten = "mul.Tensor",
      .python = "torch.mul torch.multiply torch.Tensor.mul torch.Tensor.multiply torch.Tensor.__mul__ "
                "torch.Tensor.__rmul__"},
     {.schema = "div(Scalar input, Scalar other) -> Tensor",
      .doc = "input / other, broadcast; integers become the default floating dtype.", .tags = kTags,
-     .body = same_name<Promotion::IntToFloat>, .vjp = div_vjp, .aten = "div.Tensor",
+     .body = same_primitive<Promotion::IntToFloat>, .vjp = div_vjp, .aten = "div.Tensor",
      .python = "torch.div torch.divide torch.true_divide torch.Tensor.div torch.Tensor.divide torch.Tensor.true_divide "
                "torch.Tensor.__truediv__ torch.Tensor.__div__"},
     {.schema = "rdiv(Scalar input, Scalar other) -> Tensor",
@@ -259,11 +252,11 @@ constexpr OpDef kRecords[] = {
      .python = "torch.floor_divide torch.Tensor.floor_divide torch.Tensor.__floordiv__ torch.Tensor.__rfloordiv__"},
     {.schema = "remainder(Scalar input, Scalar other) -> Tensor",
      .doc = "The remainder of the division rounded down, with the sign of `other`, as Python's %.", .tags = kTags,
-     .body = same_name<Promotion::Default>, .vjp = remainder_vjp, .aten = "remainder.Tensor",
+     .body = same_primitive<Promotion::Default>, .vjp = remainder_vjp, .aten = "remainder.Tensor",
      .python = "torch.remainder torch.Tensor.remainder torch.Tensor.__mod__ torch.Tensor.__rmod__"},
     {.schema = "fmod(Tensor input, Scalar other) -> Tensor",
      .doc = "The remainder of the division rounded towards zero, with the sign of `input`.", .tags = kTags,
-     .body = same_name<Promotion::Default>, .vjp = fmod_vjp, .aten = "fmod.Tensor",
+     .body = same_primitive<Promotion::Default>, .vjp = fmod_vjp, .aten = "fmod.Tensor",
      .python = "torch.fmod torch.Tensor.fmod"},
     {.schema = "pow(Tensor input, Number exponent) -> Tensor", .doc = "input to the power of a number.", .tags = kTags,
      .body = pow_scalar_body, .vjp = pow_vjp, .aten = "pow.Tensor_Scalar",
@@ -279,14 +272,14 @@ constexpr OpDef kRecords[] = {
      .body = float_power_body, .python = "torch.float_power torch.Tensor.float_power"},
     {.schema = "atan2(Tensor input, Tensor other) -> Tensor",
      .doc = "The angle of the point (other, input) in radians, between -pi and pi.", .tags = kTags,
-     .body = same_name<Promotion::IntToFloat>, .vjp = atan2_vjp, .aten = "atan2",
+     .body = same_primitive<Promotion::IntToFloat>, .vjp = atan2_vjp, .aten = "atan2",
      .python = "torch.atan2 torch.arctan2 torch.Tensor.atan2 torch.Tensor.arctan2"},
     {.schema = "copysign(Tensor input, Scalar other) -> Tensor",
-     .doc = "The magnitude of input with the sign of other.", .tags = kTags, .body = same_name<Promotion::IntToFloat>,
+     .doc = "The magnitude of input with the sign of other.", .tags = kTags, .body = same_primitive<Promotion::IntToFloat>,
      .vjp = copysign_vjp, .aten = "copysign.Tensor", .python = "torch.copysign torch.Tensor.copysign"},
     {.schema = "hypot(Tensor input, Tensor other) -> Tensor",
      .doc = "sqrt(input^2 + other^2), without overflow in between.", .tags = kTags,
-     .body = same_name<Promotion::Default>, .vjp = hypot_vjp, .aten = "hypot",
+     .body = same_primitive<Promotion::Default>, .vjp = hypot_vjp, .aten = "hypot",
      .python = "torch.hypot torch.Tensor.hypot"},
     {.schema = "logaddexp(Tensor input, Tensor other) -> Tensor",
      .doc = "log(exp(input) + exp(other)), without overflow.", .tags = kTags, .body = logaddexp_body,
@@ -295,10 +288,10 @@ constexpr OpDef kRecords[] = {
      .tags = kTags, .body = logaddexp2_body, .vjp = logaddexp2_vjp, .aten = "logaddexp2",
      .python = "torch.logaddexp2 torch.Tensor.logaddexp2"},
     {.schema = "maximum(Tensor input, Tensor other) -> Tensor", .doc = "The larger of the two; NaN if either is.",
-     .tags = kTags | kCommutative, .body = same_name<Promotion::Default>, .vjp = maximum_vjp, .aten = "maximum",
+     .tags = kTags | kCommutative, .body = same_primitive<Promotion::Default>, .vjp = maximum_vjp, .aten = "maximum",
      .python = "torch.maximum torch.Tensor.maximum"},
     {.schema = "minimum(Tensor input, Tensor other) -> Tensor", .doc = "The smaller of the two; NaN if either is.",
-     .tags = kTags | kCommutative, .body = same_name<Promotion::Default>, .vjp = minimum_vjp, .aten = "minimum",
+     .tags = kTags | kCommutative, .body = same_primitive<Promotion::Default>, .vjp = minimum_vjp, .aten = "minimum",
      .python = "torch.minimum torch.Tensor.minimum"},
     {.schema = "fmax(Tensor input, Tensor other) -> Tensor",
      .doc = "The larger of the two; a NaN loses against a number.", .tags = kTags, .body = fmax_body, .vjp = fmax_vjp,
@@ -308,7 +301,7 @@ constexpr OpDef kRecords[] = {
      .aten = "fmin", .python = "torch.fmin torch.Tensor.fmin"},
     {.schema = "nextafter(Tensor input, Tensor other) -> Tensor",
      .doc = "The next representable number after input in the direction of other.", .tags = kTags,
-     .body = same_name<Promotion::Default>, .aten = "nextafter", .python = "torch.nextafter torch.Tensor.nextafter"},
+     .body = same_primitive<Promotion::Default>, .aten = "nextafter", .python = "torch.nextafter torch.Tensor.nextafter"},
     {.schema = "xlogy(Scalar input, Scalar other) -> Tensor",
      .doc = "input * log(other), 0 where input is 0 (unless other is NaN).", .tags = kTags, .body = xlogy_body,
      .vjp = xlogy_vjp, .aten = "xlogy.Tensor", .python = "torch.xlogy torch.special.xlogy torch.Tensor.xlogy",

@@ -13,24 +13,6 @@ constexpr uint64_t kTags = kPointwise | kCheap;
 
 // ---- where, masked_fill ---------------------------------------------------------------------------------------------
 
-Arg where_body(Builder& b, const Args& a) {
-  Arg condition = a["condition"];
-  DType t = condition.value().dtype();
-  THUNDER_CHECK(is_bool(t) || t == DType::u8, Runtime, "where",
-                "expected condition to be a boolean tensor, but got a tensor with dtype ", torch_name(t));
-  DType result = result_type({a["input"], a["other"]});
-  ArgList x = {condition, convert(b, a["input"], result), convert(b, a["other"], result)};
-  Device device = common_device("where", x);
-  Dims shape = broadcast_shape_of("where", x);
-  if (!x[1].is_tensor() && !x[2].is_tensor()) x[1] = full(b, {}, x[1], result, device);
-  for (Arg& operand : x)
-    if (operand.is_tensor() && operand.value().tensor().device != device)
-      operand = b("prims.device_put", operand, device);
-  if (t == DType::u8) x[0] = b("prims.ne", x[0], 0);
-  for (Arg& operand : x) operand = expand_to(b, operand, shape);
-  return b("prims.where", x[0], x[1], x[2]);
-}
-
 Arg where_method_body(Builder& b, const Args& a) { return b("torch.where", a["condition"], a["input"], a["other"]); }
 
 // A number that a tensor of dtype `t` can take: integers drop the fraction.
@@ -230,7 +212,7 @@ void nan_to_num_vjp(VjpContext& c) { put_reduced(c, 0, c.grad() * c.b("torch.isf
 constexpr OpDef kRecords[] = {
     {.schema = "where(Tensor condition, Scalar input, Scalar other) -> Tensor",
      .doc = "input where the condition holds, else other; the three are broadcast, the two promoted.", .tags = kTags,
-     .body = where_body, .vjp = where_vjp, .aten = "where.self", .python = "torch.where"},
+     .body = where, .vjp = where_vjp, .aten = "where.self", .python = "torch.where"},
     {.schema = "where_method(Tensor input, Tensor condition, Scalar other) -> Tensor",
      .doc = "The method form of torch.where: input where the condition holds, else other.", .tags = kTags,
      .body = where_method_body, .vjp = where_method_vjp, .aten = "where.self(condition, input, other)",

@@ -14,13 +14,6 @@ constexpr uint64_t kBoolTags = kTags | kNoGrad | kComparison;
 
 // ---- bodies ---------------------------------------------------------------------------------------------------------
 
-/// The primitive of the same name.
-template <Promotion P>
-Arg same_name(Builder& b, const Args& a) {
-  const std::string& name = a.op().schema.name;
-  return pointwise(b, "prims." + name, {a["input"]}, P, name);
-}
-
 Arg bitwise_not_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!is_inexact(a.tensor("input").dtype), Type, "bitwise_not",
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
@@ -169,7 +162,7 @@ constexpr OpDef floating(std::string_view schema, std::string_view doc, VjpFn vj
   return {.schema = schema,
           .doc = doc,
           .tags = kTags,
-          .body = same_name<Promotion::IntToFloat>,
+          .body = same_primitive<Promotion::IntToFloat>,
           .vjp = vjp,
           .aten = aten,
           .python = python,
@@ -178,13 +171,13 @@ constexpr OpDef floating(std::string_view schema, std::string_view doc, VjpFn vj
 
 /// An operator that keeps the dtype.
 constexpr OpDef keeping(std::string_view schema, std::string_view doc, VjpFn vjp, std::string_view aten,
-                        std::string_view python, BodyFn body = same_name<Promotion::Default>) {
+                        std::string_view python, BodyFn body = same_primitive<Promotion::Default>) {
   return {.schema = schema, .doc = doc, .tags = kTags, .body = body, .vjp = vjp, .aten = aten, .python = python};
 }
 
 /// An operator with a boolean result.
 constexpr OpDef predicate(std::string_view schema, std::string_view doc, std::string_view aten, std::string_view python,
-                          BodyFn body = same_name<Promotion::Default>) {
+                          BodyFn body = same_primitive<Promotion::Default>) {
   return {.schema = schema, .doc = doc, .tags = kBoolTags, .body = body, .aten = aten, .python = python};
 }
 
@@ -246,7 +239,7 @@ constexpr OpDef kRecords[] = {
     floating("i1(Tensor input) -> Tensor", "Modified Bessel function of the first kind, order 1.", i1_vjp, "special_i1",
              "torch.special.i1", {-80, 80}),
     {.schema = "imag(Tensor input) -> Tensor", .doc = "The imaginary parts of a complex tensor, as a view.",
-     .body = same_name<Promotion::Default>, .vjp = imag_vjp, .aten = "imag", .python = "torch.imag"},
+     .body = same_primitive<Promotion::Default>, .vjp = imag_vjp, .aten = "imag", .python = "torch.imag"},
     predicate("isfinite(Tensor input) -> Tensor", "Whether each element is neither infinite nor NaN.", "isfinite",
               "torch.isfinite torch.Tensor.isfinite"),
     predicate("isinf(Tensor input) -> Tensor", "Whether each element is infinite.", "isinf",

@@ -34,7 +34,7 @@ uint64_t pages_of(uint64_t bytes) { return (bytes + kPage - 1) / kPage; }
 
 int64_t nanoseconds_of(const timespec& t) { return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec; }
 
-struct Entry {
+struct CachedFile {
   int64_t used;  // nanoseconds
   uint64_t pages;
   size_t folder;
@@ -46,7 +46,7 @@ bool is_hexadecimal(std::string_view name) {
 }
 
 /// The entries of a subfolder.  What processes that were killed while they wrote have left goes at once.
-void look_through(const Descriptor& folder, size_t index, std::vector<Entry>& out) {
+void look_through(const Descriptor& folder, size_t index, std::vector<CachedFile>& out) {
   for (std::string& name : names_in(folder)) {
     if (name.size() < kEntryDigits || !is_hexadecimal(std::string_view(name).substr(0, kEntryDigits))) continue;
     struct stat info;
@@ -62,7 +62,7 @@ void look_through(const Descriptor& folder, size_t index, std::vector<Entry>& ou
 /// Removes entries until `most` pages are left, if there are more than `limit`, and returns how many are left.
 uint64_t evict(const Descriptor& folder, uint64_t limit, uint64_t most) {
   std::vector<Descriptor> folders;
-  std::vector<Entry> entries;
+  std::vector<CachedFile> entries;
   for (const std::string& name : names_in(folder)) {
     if (name.size() != kFolderDigits || !is_hexadecimal(name)) continue;
     Opened opened = open_own_folder(folder.get(), name);
@@ -71,10 +71,10 @@ uint64_t evict(const Descriptor& folder, uint64_t limit, uint64_t most) {
     folders.push_back(std::move(opened.file));
   }
   uint64_t pages = 0;
-  for (const Entry& e : entries) pages += e.pages;
+  for (const CachedFile& e : entries) pages += e.pages;
   if (pages <= limit) return pages;
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
-  for (const Entry& e : entries) {
+  std::sort(entries.begin(), entries.end(), [](const CachedFile& a, const CachedFile& b) { return a.used < b.used; });
+  for (const CachedFile& e : entries) {
     if (pages <= most) break;
     if (::unlinkat(folders[e.folder].get(), e.name.c_str(), 0) == 0 || errno == ENOENT) pages -= e.pages;
   }

@@ -119,6 +119,20 @@ TEST_CASE("promote_types: as torch.promote_types of PyTorch 2") {
   }
 }
 
+TEST_CASE("dtype: the names in PyTorch's messages") {
+  std::set<std::string_view> names;
+  for (DType t : all_types()) CHECK(names.insert(scalar_type_name(t)).second);
+  CHECK(scalar_type_name(DType::i64) == "Long");
+  CHECK(scalar_type_name(DType::bf16) == "BFloat16");
+  CHECK(cpp_type_name(DType::i8) == "signed char");
+  CHECK(cpp_type_name(DType::f16) == "c10::Half");
+  CHECK(cpp_type_name(DType::u16) == "UInt16");
+}
+
+TEST_CASE("dtype: unsigned integers") {
+  for (DType t : all_types()) CHECK(is_unsigned(t) == torch_name(t).starts_with("uint"));
+}
+
 TEST_CASE("promote_types: wide unsigned integers promote with themselves and floats alone") {
   for (DType t : {DType::u16, DType::u32, DType::u64}) {
     CHECK(promote_types(t, t) == t);

@@ -76,7 +76,7 @@ void Coverage::add(const Op& record) {
       "prims.graft", "torch.detach", "torch.cosine_similarity", "torch.native_layer_norm", "torch.native_batch_norm",
       "torch._native_batch_norm_legit_functional", "torch.native_batch_norm_backward", "torch.batch_norm_functional",
       "torch.instance_norm_functional", "torch.native_batch_norm_functional",
-      "torch.view.dtype", "torch.view_copy.dtype", "prims.nextafter", "torch.nextafter"};
+      "torch.view.dtype", "torch.view_copy.dtype", "prims.nextafter", "clang.nextafter", "torch.nextafter"};
   // clang-format on
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();
   if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity))
