@@ -24,20 +24,20 @@ def jit(
             executors ("c10d", "aten", "python") are appended. None: `thunder.get_default_executors()`.
         cache: The calls that a compiled program serves.
             "varying values": The first program is for the sizes, strides and numbers of its call. A call that differs
-                from an earlier one in these alone gets a program with symbols for the values that differ, and numbers
-                for all others. This program serves sizes of 1 and further values, as far as the program did not ask
-                about them (`if x.shape[0] > 4:`, `for i in range(n):`). Empty tensors have programs of their own.
+                only in these values gets a second program. Symbols replace the values that differ; all other values
+                stay constants. The second program serves all values, size 1 included, for which its guards on symbols
+                hold (`if x.shape[0] > 4:` and `for i in range(n):` make guards). Empty tensors, ints below 2 and the
+                floats 0, 1 and -1 have programs of their own.
             "constant values": Calls with the same tensor metadata and equal Python values.
             "symbolic values": Calls with tensors of the same kinds and numbers of the same types. Sizes of 2 and more,
-                ints of 2 and more and floats other than 0, 1 and -1 may differ, as far as the program did not ask about
-                them.
-            "same input": Every further call, unchecked.
-            "no caching": No other call.
-        transforms: Functions from a trace to a trace, which are applied to the acquired program in order; or transforms
-            of how programs run, from `thunder.transforms`.
-        numerics: The rounding of results. With both values, products and sums are never one instruction, functions such
-            as `exp` may differ from eager's in the last bits, and sums are added up in another order, at least about as
-            accurately.
+                ints of 2 and more and floats other than 0, 1 and -1 may differ, as long as the guards on symbols hold.
+            "same input": All further calls run the first program, and no guard is checked.
+            "no caching": Each call is compiled, and its program serves no other call.
+        transforms: Functions from a trace to a trace, which are applied to the acquired trace in the order of the list,
+            and objects of `thunder.transforms`.
+        numerics: The rounding of results. With both values there is no fused multiply-add. Functions such as `exp` may
+            differ from eager's in the last bits. Sums add their terms in another order than eager's, with about the
+            same error or a smaller one.
             "fused": A bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a
                 kernel, unless the program casts the value to these types, compares it or converts it to an integer. A
                 weight's gradient is added to `.grad` before it is rounded.
@@ -45,8 +45,8 @@ def jit(
         rng: The source of random numbers.
             "eager": PyTorch's operators draw the numbers, which are eager's.
             "fused": Kernels draw the numbers where they are used, and the backward draws them again instead of keeping
-                masks. The numbers are other ones than eager's, and reproducible by `torch.manual_seed`. Without a
-                fusion executor among the executors this value means "eager".
+                masks. The numbers differ from eager's, and `torch.manual_seed` makes them reproducible. Without a
+                fusion executor in the list of executors this value means "eager".
         sharp_edges: The treatment of operations that can be neither checked nor done again in later calls: prints,
             writes to a file, reads of the clock or of a file, and reads of elements that NumPy drew at random.
             "allow": Output is written once, when the program is compiled. A program with such reads is compiled in each
@@ -55,14 +55,17 @@ def jit(
             "error": A RuntimeError names the operation and the user's line.
         graphs: Whether programs run as CUDA graphs, a single launch for a forward or a backward.
             `thunder.compile_stats(f)["graphs"]` counts the runs, and says why programs are not recorded.
-            "auto": A program is recorded after some runs of the same sizes, if the device waited for the host in these
-                runs, and if all of the program runs on one GPU without waiting for values there. Results and gradients
-                are tensors of their own, with the same numbers. A recording keeps the memory of a step until the next
-                step. The recordings of one program keep at most an eighth of the device's memory, all recordings a
-                quarter, and a new one half of the free memory.
-            True: Every program that can be recorded is recorded in its second run, for one row of sizes, whatever
-                memory the recording keeps. `thunder.transforms.CUDAGraphTransform` says what a caller has to know. A
-                warning names a program that cannot be recorded.
+            "auto": A program is recorded after at least three runs of the same sizes and numbers, if the device waited
+                for the host in these runs. A program without symbols is also recorded if the device did not wait but
+                pauses between short kernels take a notable part of the run. All of the program must run on one GPU, and
+                the host must not wait for values there. Results and gradients have the same numbers as without a graph.
+                Large outputs, and gradients, lie in the memory of the recording if the caller drops them before the
+                next call; all others are tensors of their own. A recording keeps the memory of a step until the next
+                step. The recordings of one program keep at most an eighth of the device's memory. All recordings
+                together keep at most a quarter. A new recording keeps at most half of the free memory.
+            True: Every program that can be recorded is recorded in its second run, for one tuple of sizes and numbers,
+                whatever memory the recording keeps. The docstring of `thunder.transforms.CUDAGraphTransform` has the
+                rules for the caller. A warning names a program that cannot be recorded.
             False: No program is recorded.
 
     Returns:

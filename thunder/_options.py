@@ -47,31 +47,32 @@ class Options:
         "The calls that a compiled program serves.",
         {
             "varying values": (
-                "The first program is for the sizes, strides and numbers of its call. A call that differs from an "
-                "earlier one in these alone gets a program with symbols for the values that differ, and numbers for "
-                "all others. This program serves sizes of 1 and further values, as far as the program did not ask "
-                "about them (`if x.shape[0] > 4:`, `for i in range(n):`). Empty tensors have programs of their own."
+                "The first program is for the sizes, strides and numbers of its call. A call that differs only in "
+                "these values gets a second program. Symbols replace the values that differ; all other values stay "
+                "constants. The second program serves all values, size 1 included, for which its guards on symbols "
+                "hold (`if x.shape[0] > 4:` and `for i in range(n):` make guards). Empty tensors, ints below 2 and "
+                "the floats 0, 1 and -1 have programs of their own."
             ),
             "constant values": "Calls with the same tensor metadata and equal Python values.",
             "symbolic values": (
                 "Calls with tensors of the same kinds and numbers of the same types. Sizes of 2 and more, ints of 2 "
-                "and more and floats other than 0, 1 and -1 may differ, as far as the program did not ask about them."
+                "and more and floats other than 0, 1 and -1 may differ, as long as the guards on symbols hold."
             ),
-            "same input": "Every further call, unchecked.",
-            "no caching": "No other call.",
+            "same input": "All further calls run the first program, and no guard is checked.",
+            "no caching": "Each call is compiled, and its program serves no other call.",
         },
     )
     transforms: Iterable[Any] = _option(
         (),
-        "Functions from a trace to a trace, which are applied to the acquired program in order; or transforms of how "
-        "programs run, from `thunder.transforms`.",
+        "Functions from a trace to a trace, which are applied to the acquired trace in the order of the list, and "
+        "objects of `thunder.transforms`.",
         convert=tuple,
     )
     numerics: str = _option(
         "fused",
-        "The rounding of results. With both values, products and sums are never one instruction, functions such as "
-        "`exp` may differ from eager's in the last bits, and sums are added up in another order, at least about as "
-        "accurately.",
+        "The rounding of results. With both values there is no fused multiply-add. Functions such as `exp` may differ "
+        "from eager's in the last bits. Sums add their terms in another order than eager's, with about the same error "
+        "or a smaller one.",
         {
             "fused": (
                 "A bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a "
@@ -88,8 +89,8 @@ class Options:
             "eager": "PyTorch's operators draw the numbers, which are eager's.",
             "fused": (
                 "Kernels draw the numbers where they are used, and the backward draws them again instead of keeping "
-                "masks. The numbers are other ones than eager's, and reproducible by `torch.manual_seed`. Without a "
-                'fusion executor among the executors this value means "eager".'
+                "masks. The numbers differ from eager's, and `torch.manual_seed` makes them reproducible. Without a "
+                'fusion executor in the list of executors this value means "eager".'
             ),
         },
     )
@@ -112,16 +113,20 @@ class Options:
         '`thunder.compile_stats(f)["graphs"]` counts the runs, and says why programs are not recorded.',
         {
             "auto": (
-                "A program is recorded after some runs of the same sizes, if the device waited for the host in these "
-                "runs, and if all of the program runs on one GPU without waiting for values there. Results and "
-                "gradients are tensors of their own, with the same numbers. A recording keeps the memory of a step "
-                "until the next step. The recordings of one program keep at most an eighth of the device's memory, all "
-                "recordings a quarter, and a new one half of the free memory."
+                "A program is recorded after at least three runs of the same sizes and numbers, if the device waited "
+                "for the host in these runs. A program without symbols is also recorded if the device did not wait but "
+                "pauses between short kernels take a notable part of the run. All of the program must run on one GPU, "
+                "and the host must not wait for values there. Results and gradients have the same numbers as without a "
+                "graph. Large outputs, and gradients, lie in the memory of the recording if the caller drops them "
+                "before the next call; all others are tensors of their own. A recording keeps the memory of a step "
+                "until the next step. The recordings of one program keep at most an eighth of the device's memory. All "
+                "recordings together keep at most a quarter. A new recording keeps at most half of the free memory."
             ),
             True: (
-                "Every program that can be recorded is recorded in its second run, for one row of sizes, whatever "
-                "memory the recording keeps. `thunder.transforms.CUDAGraphTransform` says what a caller has to know. "
-                "A warning names a program that cannot be recorded."
+                "Every program that can be recorded is recorded in its second run, for one tuple of sizes and "
+                "numbers, whatever memory the recording keeps. The docstring of "
+                "`thunder.transforms.CUDAGraphTransform` has the rules for the caller. A warning names a program that "
+                "cannot be recorded."
             ),
             False: "No program is recorded.",
         },

@@ -1,8 +1,8 @@
 // The executor contract: who runs which operator.
 //
 // An operator executor claims single calls at the highest level it knows.  The list that the user gives is the
-// priority: each call is offered to the executors in turn; if none takes it, it is opened and the calls of its body are
-// offered.  A fusion executor takes whole regions instead.  `aten` and `python` stand last in every list.
+// priority: each call is offered to the executors in turn; if none takes it, the calls of its body are offered.  A fusion
+// executor takes whole regions instead.  The always executors (`c10d`, `aten`, `python`) stand last in every list.
 #pragma once
 
 #include <functional>
@@ -64,7 +64,7 @@ class Executor {
     return trace;
   }
   virtual bool is_fusion() const { return false; }
-  /// Fusion executors: whether a sum of rows is one kernel with what is computed of the elements before.
+  /// Fusion executors: whether one kernel computes the elements of a row and their sum.
   virtual bool fuses_sums() const { return false; }
   /// Whether what it runs instead of eager's operators may be used with numerics="eager".
   virtual bool has_eagers_bits() const { return true; }

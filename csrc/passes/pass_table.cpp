@@ -199,7 +199,7 @@ constexpr Pass kProgram[] = {
 constexpr Pass kJoint[] = {
     {"executor_rules", "Executor Gradient Rules", false, kGradients,
      RUN(executor_gradient_rules(t, s.options.executors)),
-     "calls that an executor differentiates by itself become its own",
+     "calls with a `grad_transform` of their executor or a rule of `register_grad` become the calls of the rule",
      "An executor that differentiates a call by itself must replace it while it is whole."},
     {"autodiff", "Autodiff", false, kGradients, differentiated, "the joint trace of forward and backward", ""},
     {"gradient_layout", "Gradients Laid Out As Inputs", true, kGradients | kFuses | kOwnRounding,
@@ -224,7 +224,7 @@ constexpr Pass kJoint[] = {
 
 constexpr Pass kParts[] = {
     {"open", "Opening For Fusion", true, kGradients | kFuses, open_for_fusion,
-     "composites give way to their primitives where a fusion executor sees through them",
+     "composites are decomposed where a fusion executor fuses all their primitives",
      "A fusion executor computes parts of a composite again as easily as the whole."},
     {"complex_parts", "Complex Parts", true, kFuses | kOwnRounding,
      RUN(with_boundary(t, s, [&](size_t& n) { return complex_parts(t, n, s.options.executors); })),
@@ -232,7 +232,8 @@ constexpr Pass kParts[] = {
      "Once gradients are there, so that theirs is divided too, and before it is decided what is saved."},
     {"spread_sources", "Spread Sources", true, kGradients | kFuses, RUN(spread_sources(t, s.joint.forward_calls)),
      "what norms and their gradients compute of mean and deviation is one value",
-     "Once norms are opened, and before it is decided what is saved: two values would be kept or made again twice."},
+     "Once norms are decomposed, and before it is decided what is saved: two values would be kept or made again "
+     "twice."},
     {"batched_products", "Batched Products", true, kFuses,
      RUN(with_boundary(t, s, [&](size_t& n) { return batched_products(t, n, s.options.executors); })),
      "operands of batches of products that BLAS cannot read are copied by calls, once for all products, and what is "
@@ -258,7 +259,7 @@ constexpr Pass kEach[] = {
      "Before claim, so that what a bucket computes for the wire is fused."},
     {"one_hot_sums", "Sums Of One-Hot Rows", true, kAlways, RUN(one_hot_sums(t)),
      "sums along rows in which at most one element is not zero (the gradient of a class label's loss) are that element",
-     "Opened by now, and not yet divided among executors: a kernel less, or a phase of one."},
+     "Composites are decomposed by now, and calls not yet divided among executors: a kernel less, or a phase of one."},
     {"vector_products", "Vector Products", true, kFuses | kOwnRounding, RUN(vector_products(t, s.options.executors)),
      "the product of a matrix and one row on a GPU (a weight, for one token) is a sum of each row of the matrix",
      "A product is not computed again for a backward, and a sum of rows might be: so behind split. A kernel takes what "
