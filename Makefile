@@ -17,7 +17,7 @@ SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.t
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 EXAMPLES = $(shell git ls-files --cached --others --exclude-standard 'examples/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers test-headers test-distributed test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers test-sizes test-headers test-distributed test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -53,6 +53,10 @@ test: build
 
 test-layers: $(STAMP)
 	$(PY) tools/check_layers.py
+
+# Files, functions and classes of a size that a reader can take in.
+test-sizes: $(STAMP)
+	$(PY) tools/check_sizes.py
 
 # After what compiles, because ninja knows then which headers were used.
 test-headers: $(INSTALLED)
@@ -134,7 +138,7 @@ docs: build
 	$(PY) -m pip install --quiet -r requirements/lint.txt
 	@touch $@
 
-lint: .venv/lint-stamp test-layers
+lint: .venv/lint-stamp test-layers test-sizes
 	$(PY) -m ruff check .
 	.venv/bin/clang-format --dry-run -Werror $(CPP) $(EXAMPLES)
 

@@ -114,6 +114,7 @@ def is_certain(error):
 
 def _wants_data(error):
     name = type(error).__name__
+    # The text is c10's, which has no type for it.
     return name.startswith(("DataDependent", "DynamicOutput")) or "data is not allocated" in str(error)
 
 

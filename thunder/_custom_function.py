@@ -4,6 +4,8 @@ import torch
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils import checkpoint
 
+from ._marks import refusal
+
 # What keeps the arguments of a checkpoint that is not reentrant, in versions that have it: its backward must not run.
 _INPUT_SAVER = getattr(checkpoint, "_NoopSaveInputs", None)
 
@@ -47,7 +49,7 @@ def apply(tracer, cls, args):
         function, _preserve_rng_state, *inputs = args
         return tracer.call_user(function, tuple(inputs))
     if cls is BackwardHookFunction:
-        raise NotImplementedError(
+        raise refusal(
             "[register_full_backward_hook] a module's backward hooks inside of a compiled function are not supported: "
             "they are Python that runs in the backward. Register hooks on what the function is given or returns"
         )
@@ -56,7 +58,7 @@ def apply(tracer, cls, args):
     with torch.no_grad():
         results = _forward(tracer, cls, ctx, args)
     if ctx._dirty:
-        raise NotImplementedError(f"[{cls.__name__}] mark_dirty() inside a compiled function is not supported")
+        raise refusal(f"[{cls.__name__}] mark_dirty() inside a compiled function is not supported")
     several = isinstance(results, tuple)
     outputs = list(results) if several else [results]
     carried = [i for i, t in enumerate(outputs) if _carries_gradient(ctx, t)]

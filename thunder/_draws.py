@@ -2,6 +2,8 @@
 
 import torch
 
+from ._marks import ours
+
 
 def give(function, arguments, names):
     """The function's result, and the same as a tensor on the CPU; None in place of the tensor: no program takes it.
@@ -33,7 +35,7 @@ def draw(function, arguments, names, generators, dtype, shape):
     if made is None or made.dtype is not dtype or tuple(made.shape) != tuple(shape):
         now = "no tensor" if made is None else f"{made.dtype} of shape {tuple(made.shape)}"
         name = getattr(function, "__name__", repr(function))
-        raise ValueError(f"[draw] {name}() gives {now}, and the program is for {dtype} of shape {tuple(shape)}")
+        raise ours(ValueError(f"[draw] {name}() gives {now}, and the program is for {dtype} of shape {tuple(shape)}"))
     return made
 
 

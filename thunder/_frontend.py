@@ -25,6 +25,7 @@ from . import (
     _replacements,
 )
 from ._handlers import handlers
+from ._marks import refusal
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
 from ._python_bodies import body_of
@@ -159,14 +160,14 @@ def _check_attributes(before):
         for name, value in list(module._buffers.items()):
             if isinstance(value, TensorProxy):
                 module._buffers[name] = buffers.get(name)
-                raise NotImplementedError(
+                raise refusal(
                     f"[jit] the compiled module replaced its buffer '{name}'; write into it in place instead "
                     f"(self.{name}.copy_(...))"
                 )
         for name, value in list(vars(module).items()):
             if isinstance(value, TensorProxy):
                 del vars(module)[name]
-                raise NotImplementedError(
+                raise refusal(
                     f"[jit] the compiled module keeps a tensor in its attribute '{name}'; register a buffer and write "
                     "into it in place, or return the tensor"
                 )

@@ -5,6 +5,7 @@ import inspect
 
 import torch
 
+from ._marks import refusal
 from ._numbers import TracedInt
 from ._tracing import location
 from .core.proxies import TensorProxy
@@ -94,7 +95,7 @@ def _make(func, args, kwargs):
           "Generator.seed", "Generator.initial_seed", "Generator.clone_state", "Generator.graphsafe_get_state",
           "Generator.graphsafe_set_state", "Generator.get_offset", "Generator.set_offset")
 def _refuse(func, args, kwargs):
-    raise NotImplementedError(
+    raise refusal(
         f"[{func.__name__}] the seed of a random generator is known only when the compiled function runs. Call it "
         "outside; inside, use manual_seed(), get_state() and set_state()\n  at " + location()
     )

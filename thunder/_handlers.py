@@ -7,6 +7,7 @@ import operator
 import torch
 
 from . import _C, _gradients, _hooks, _layout, _opaque, _value_checks
+from ._marks import is_out_of_bounds, ours, refusal
 from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
@@ -86,7 +87,7 @@ def _broadcast_shapes(func, args, kwargs):
             if n == 1 or n is size:
                 continue
             if size != 1 and size != n:
-                raise RuntimeError(f"[broadcast_shapes] the shapes {shapes} cannot be broadcast to one shape")
+                raise ours(RuntimeError(f"[broadcast_shapes] the shapes {shapes} cannot be broadcast to one shape"))
             size = n
         result.insert(0, size)
     return torch.Size(result)
@@ -110,12 +111,12 @@ def _set_requires_grad(func, args, kwargs):
     tracer = current_tracer()
     if wanted and not tracer.requires_grad(args[0]):
         if not isinstance(args[0], TensorProxy):
-            raise NotImplementedError(
+            raise refusal(
                 "[requires_grad_] a compiled function cannot make a parameter or a captured tensor require gradients"
             )
         tracer.require_grad(args[0])
     elif wanted != tracer.requires_grad(args[0]):
-        raise NotImplementedError("[requires_grad_] ending gradients inside a compiled function: use detach()")
+        raise refusal("[requires_grad_] ending gradients inside a compiled function: use detach()")
     return args[0]
 
 
@@ -134,7 +135,7 @@ def _is_leaf(func, args, kwargs):
         return _is_outside_leaf(args[0])
     leaf = tracer.made_leaf(args[0]) if tracer.has_gradient(args[0]) else True
     if leaf is None:
-        raise NotImplementedError("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
+        raise refusal("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
     return leaf
 
 
@@ -150,7 +151,7 @@ def _has_no_gradient(tensor):
 def _gradient_state(func, args, kwargs):
     if len(args) > 1:
         name = func.__self__.__name__
-        raise NotImplementedError(f"[{name}] assigning .grad inside a compiled function is not supported")
+        raise refusal(f"[{name}] assigning .grad inside a compiled function is not supported")
     name = func.__self__.__name__
     tracer = current_tracer()
     if isinstance(args[0], TensorProxy) and not tracer.is_from_outside(args[0]):
@@ -160,7 +161,7 @@ def _gradient_state(func, args, kwargs):
         return None
     elif name == "grad" and _has_no_gradient(args[0]):
         return None
-    raise NotImplementedError(
+    raise refusal(
         f"[{name}] reading .{name} of a tensor inside a compiled function is not supported: it belongs to the autograd "
         f"graph outside; read it outside, and pass it as an argument\n  at {location()}"
     )
@@ -170,7 +171,7 @@ def _gradient_state(func, args, kwargs):
 def _data(func, args, kwargs):
     if len(args) > 1:
         if not isinstance(args[1], torch.Tensor):
-            raise TypeError(f"[data] expected a tensor, got {type(args[1]).__name__}")
+            raise ours(TypeError(f"[data] expected a tensor, got {type(args[1]).__name__}"))
         return current_tracer().set_data(args[0], args[1])
     tracer = current_tracer()
     made = tracer.apply("torch.detach", (args[0],))
@@ -291,7 +292,7 @@ def _array(func, args, kwargs):
           "autograd.backward")
 def _needs_data(func, args, kwargs):
     name = getattr(func, "__name__", str(func))
-    raise NotImplementedError(
+    raise refusal(
         f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function "
         f"runs; call it outside the compiled function\n  at {location()}"
     )
@@ -389,7 +390,7 @@ def _fill(func, args, kwargs):
 @_handler("Tensor.zero_", "zero_")
 def _zero(func, args, kwargs):
     if len(args) + len(kwargs) != 1:
-        raise TypeError("[zero_] zero_() takes no arguments beside the tensor")
+        raise ours(TypeError("[zero_] zero_() takes no arguments beside the tensor"))
     target = args[0] if args else kwargs["input"]
     current_tracer().copy_into(target, 0, "zero_")
     return target
@@ -457,7 +458,7 @@ def _setitem(func, args, kwargs):
         try:
             result = tracer.apply("torch.setitem", (target, key, value))
         except IndexError as error:
-            if "out of bounds" in str(error):  # which eager finds last
+            if is_out_of_bounds(error):  # which eager finds last
                 tracer.check_writable(target, "__setitem__")
             raise
         tracer.copy_into(target, result, "__setitem__")
@@ -481,7 +482,7 @@ def _new(func, args, kwargs):
     """
     like, *rest = args
     if kwargs or any(isinstance(x, torch.Tensor) for x in rest):
-        raise NotImplementedError("[new] of a tensor, or with keywords: use new_empty(), new_tensor() or view()")
+        raise refusal("[new] of a tensor, or with keywords: use new_empty(), new_tensor() or view()")
     if len(rest) == 1 and isinstance(rest[0], (list, tuple)) and not isinstance(rest[0], torch.Size):
         return _new_tensor(torch.Tensor.new_tensor, (like, *rest), {})
     return current_tracer().apply("torch.new_empty", (like, *(rest or (0,))))

@@ -5,6 +5,7 @@ import math
 
 import torch
 
+from ._marks import ours, refusal
 from ._tracing import current_tracer, location
 
 
@@ -31,7 +32,7 @@ def _made_sparse(layout, func, args, kwargs):
     """The operator behind PyTorch's functions for a compressed layout: aten::sparse_csr_tensor has no gradient."""
     given = kwargs.get("layout") or layout
     if given is not layout:
-        raise RuntimeError(f"[{func.__name__}] layout must be {layout}, got {given}\n  at {location()}")
+        raise ours(RuntimeError(f"[{func.__name__}] layout must be {layout}, got {given}\n  at {location()}"))
     kwargs = {_COMPRESSED_NAMES.get(name, name): value for name, value in kwargs.items()}
     return torch.sparse_compressed_tensor(*args, **kwargs | {"layout": layout})
 
@@ -54,18 +55,18 @@ def _resized(tensor, size, op, memory_format):
     """The tensor, an as_strided() of its own elements from now on."""
     tracer = current_tracer()
     if tracer.requires_grad(tensor) and not torch.is_inference_mode_enabled():
-        raise RuntimeError(f"[{op}] cannot resize variables that require grad\n  at {location()}")
+        raise ours(RuntimeError(f"[{op}] cannot resize variables that require grad\n  at {location()}"))
     shape, strides = tuple(tracer.shape(tensor)), tuple(tracer.stride(tensor))
     if shape == size and memory_format in (torch.contiguous_format, torch.preserve_format):
         return tensor
     if tracer.is_from_outside(tensor):
-        raise NotImplementedError(
+        raise refusal(
             f"[{op}] cannot resize an argument of the compiled function or a tensor from outside; make a new one "
             f"(torch.empty)\n  at {location()}"
         )
     held = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     if memory_format is not torch.contiguous_format or math.prod(size) > held:
-        raise NotImplementedError(
+        raise refusal(
             f"[{op}] a tensor of a compiled function can be resized to what its own elements fill, got {size} for "
             f"{shape} in {memory_format}; make a new one (torch.empty)\n  at {location()}"
         )

@@ -6,11 +6,12 @@ import operator
 import torch
 
 from . import _C
+from ._marks import refusal
 from ._tracing import current_tracer, is_unread, location
 
 
 def unknown_number(what):
-    return NotImplementedError(
+    return refusal(
         f"[{what}] the value of a tensor is needed while the function is compiled, and is known only when it runs. "
         "Use tensor operations instead (torch.where for a branch), or compute the number outside\n  at " + location()
     )

@@ -13,6 +13,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from . import _C, _asking, _opaque_meta
+from ._marks import refusal
 from ._numbers import TracedNumber
 from ._opaque_symbols import symbol_of
 from ._tracing import current_tracer, location, unread
@@ -263,5 +264,5 @@ def _view(argument, size, stride, offset):
             argument = tracer.apply("torch.narrow", (argument, dim, steps, shape[dim] - steps))
             offset -= steps * strides[dim]
     if offset != 0:
-        raise NotImplementedError(f"[as_strided] a view between the elements of a tensor\n  at {location()}")
+        raise refusal(f"[as_strided] a view between the elements of a tensor\n  at {location()}")
     return tracer.apply("torch.as_strided", (argument, size, stride))

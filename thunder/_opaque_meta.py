@@ -8,6 +8,7 @@ import torch
 
 from . import _C
 from ._dataless import storage
+from ._marks import refusal
 from ._sizes_only import SizesOnly, without_memory
 from ._tracing import current_tracer, location
 from .core.proxies import TensorProxy
@@ -201,7 +202,7 @@ def draws(overload, values):
 
 
 def unsupported(overload, why):
-    return NotImplementedError(
+    return refusal(
         f"[{overload._schema.name.rpartition('::')[2]}] this torch function is not supported inside a compiled "
         f"function: {why}. Call it outside, or write it with supported operators\n  at {location()}"
     )
@@ -318,7 +319,8 @@ def by_fakes(overload, values, given):
     except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
         return _probe(overload, values, given)
     except RuntimeError as e:
-        if "data is not allocated" not in str(e):  # which is how C++ code says that it looks at data
+        # The text is c10's, of code that looks at data; c10 has no type for it.
+        if "data is not allocated" not in str(e):
             raise
         return _probe(overload, values, given)
 

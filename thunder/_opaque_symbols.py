@@ -12,6 +12,7 @@ import keyword
 import torch
 
 from . import _C
+from ._marks import ours
 from ._opaque_meta import (
     argument,
     at,
@@ -174,10 +175,10 @@ def _backward(name, communicates):
 
     def run(gradients, graph, differentiable, inputs):
         if not hasattr(graph, "autograd"):
-            raise RuntimeError(
+            raise ours(RuntimeError(
                 f"[{name}] what the operator saved for its backward was replaced: hooks for saved tensors "
                 "(torch.autograd.graph) cannot be used with an operator that has no record"
-            )
+            ))
         recorded, started = graph.autograd
         # What is kept for another backward some operators copy before they write to it (cuDNN's recurrent layers).
         again = torch._C._autograd._get_current_graph_task_keep_graph()

@@ -5,6 +5,7 @@ from types import MappingProxyType
 import torch
 
 from . import _C
+from ._marks import ours
 from ._tracing import current_tracer
 
 
@@ -19,7 +20,7 @@ class Pullback:
     def __call__(self, cotangents):
         tracer = current_tracer()
         if tracer is None:
-            raise RuntimeError("[vjp] a gradient of torch.func was kept by a compiled function that has returned")
+            raise ours(RuntimeError("[vjp] a gradient of torch.func was kept by a compiled function that has returned"))
         check_tensors(cotangents, "takes something else than tensors")
         gradients = tracer.pull(self._number, cotangents)
         tracer.made(gradients)

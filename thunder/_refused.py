@@ -12,6 +12,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._pytree import tree_leaves
 
 from . import _asking, _opaque
+from ._marks import is_internal, ours, refusal
 from ._python_bodies import body_of
 from ._tracing import current_tracer, location, state
 
@@ -54,7 +55,8 @@ def guarded(handler):
 
 
 def _is_internal(error):
-    return any(words in str(error) for words in ("std::", "internal error", "vector::", "basic_string"))
+    # The texts are libstdc++'s: nanobind turns its exceptions into IndexError, ValueError and RuntimeError.
+    return is_internal(error) or any(words in str(error) for words in ("std::", "vector::", "basic_string"))
 
 
 def _is_of_arguments(error):
@@ -64,7 +66,7 @@ def _is_of_arguments(error):
 def _as_eager(func, error):
     text = f"[{getattr(func, '__name__', func)}] {error}\n  at {location()}"
     try:
-        return type(error)(text)
+        return ours(type(error)(text))
     except Exception:  # one that is made otherwise
         return error
 
@@ -80,7 +82,7 @@ def _recorded(func, args, kwargs, error):
     record = _opaque.resolve(func, args, kwargs)
     if record is not None:
         return (record(),)
-    raise NotImplementedError(
+    raise refusal(
         f"[{getattr(func, '__name__', func)}] these arguments are not supported inside a compiled function ({error}); "
         f"call it outside, or pass others\n  at {location()}"
     )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from ._marks import refusal
+
 state = threading.local()
 
 
@@ -45,7 +47,7 @@ class TensorProxy(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         if (tracer := current_tracer()) and not torch._C._is_torch_function_enabled() and not is_unread():
             tracer.leave_to_eager("the function disables torch functions")
-        raise NotImplementedError(
+        raise refusal(
             f"[{func}] a tensor of a compiled function was used where its operations cannot be recorded: kept after "
             "the function returned, or passed to C++ code"
         )

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from ._marks import ours
 from ._tracing import current_tracer, location
 from .extend import OperatorExecutor, get_grad, put_grad, register_grad
 
@@ -81,9 +82,9 @@ def tensor_split(input, *args, **kwargs):
     places = given.get("indices_or_sections")
     if isinstance(places, torch.Tensor):
         if not (places.device.type == "cpu" and places.dtype is torch.int64 and places.ndim < 2):
-            raise RuntimeError(
+            raise ours(RuntimeError(
                 "[tensor_split] expected tensor_indices_or_sections on the CPU, in int64 and of at most one dimension, "
                 f"got {tracer.describe(places)}\n  at {location()}"
-            )
+            ))
         given["indices_or_sections"] = tracer.handle(torch.Tensor.tolist, (places,), {})
     return tracer.apply("torch.tensor_split", (input,), given)

@@ -8,6 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _C
+from ._marks import ours
 from ._names import REFLECTED, in_place_names, resolve
 from ._tracing import current_tracer, state
 
@@ -195,7 +196,7 @@ class Language:
     def __enter__(self):
         tracer = current_tracer()
         if tracer is None:
-            raise RuntimeError(f"[{self.level}] a language holds inside of compiled functions only")
+            raise ours(RuntimeError(f"[{self.level}] a language holds inside of compiled functions only"))
         state.languages = [*getattr(state, "languages", ()), (tracer, tracer.set_language(self.level))]
 
     def __exit__(self, *_):

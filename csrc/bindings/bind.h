@@ -19,6 +19,7 @@ void bind_errors(nb::module_& m);
 void bind_trace(nb::module_& m);
 void bind_registry(nb::module_& m);
 void bind_executors(nb::module_& m);
+void bind_tracer(nb::module_& m);
 void bind_frontend(nb::module_& m);
 void bind_interpreter(nb::module_& m);
 void bind_function(nb::module_& m);

@@ -102,11 +102,11 @@ class Plan {
   void tell() { plan_->told = true; }
   size_t backwards() const { return plan_->backwards; }
   bool knows_order(bool differentiates, bool reduces) const {
-    return thunder::knows_order(*plan_, differentiates, reduces);
+    return thunder::knows_order(*plan_, {.differentiates = differentiates, .reduces = reduces});
   }
   // Names and gradients as the parameters' own backwards give them.
   std::vector<std::pair<std::string, nb::object>> shadow(bool differentiates, bool reduces, bool gradients) {
-    await_order(*plan_, differentiates, reduces);
+    await_order(*plan_, {.differentiates = differentiates, .reduces = reduces});
     shadow_forward(*plan_);
     std::vector<std::pair<std::string, nb::object>> out;
     if (!reduces) return out;
@@ -137,9 +137,8 @@ class Plan {
   std::shared_ptr<CommunicationPlan> plan_;
 };
 
-}  // namespace
-
-void bind_distributed(nb::module_& m) {
+// How a model is distributed.
+void bind_plan(nb::module_& m) {
   nb::class_<Plan>(m, "CommunicationPlan", "How a model's parameters lie on processes, and what they communicate.")
       .def(nb::init<std::string, std::string, std::string, int64_t, bool, std::optional<std::string>, int64_t,
                     std::string, int64_t>(),
@@ -167,6 +166,10 @@ void bind_distributed(nb::module_& m) {
            "Whether a call of the module follows an order, so that its compilation takes none from another process.")
       .def("shadow", &Plan::shadow, nb::arg("differentiates"), nb::arg("reduces"), nb::arg("gradients"),
            "Takes part in a call of the others, without data; if `gradients`, gives the means by parameters' names.");
+}
+
+// What processes tell each other.
+void bind_collectives(nb::module_& m) {
   m.def(
       "all_reduce",
       [](const std::string& group, nb::handle t, const std::string& op, const std::string& what) {
@@ -182,6 +185,10 @@ void bind_distributed(nb::module_& m) {
       },
       nb::arg("group"), nb::arg("key"), nb::arg("text"), nb::arg("seconds"),
       "ValueError on every process of the group if their texts differ; RuntimeError if one does not come.");
+}
+
+// Failures of other processes.
+void bind_watch(nb::module_& m) {
   m.def(
       "post_failure",
       [](const std::string& error, const std::vector<std::string>& groups) {
@@ -223,6 +230,17 @@ void bind_distributed(nb::module_& m) {
       },
       nb::arg("group"), nb::arg("ticket"));
   m.def(
+      "stop_watching",
+      [](const std::string& group) {
+        nb::gil_scoped_release released;
+        distributed::Watch::stop(group);
+      },
+      nb::arg("group"), "The group is about to be destroyed.");
+}
+
+// Memory of the GPUs of one machine.
+void bind_peers(nb::module_& m) {
+  m.def(
       "peer_memory_bytes",
       [](int world, size_t inbox, size_t outbox) {
         return peers::Layout{.world = world, .inbox_bytes = inbox, .outbox_bytes = outbox}.bytes();
@@ -256,13 +274,15 @@ void bind_distributed(nb::module_& m) {
       nb::arg("group"), nb::arg("memory"), nb::arg("addresses"),
       "Tensors in this process's `memory` are gathered from where they lie; `addresses`: where this process finds each "
       "process's, by rank.");
-  m.def(
-      "stop_watching",
-      [](const std::string& group) {
-        nb::gil_scoped_release released;
-        distributed::Watch::stop(group);
-      },
-      nb::arg("group"), "The group is about to be destroyed.");
+}
+
+}  // namespace
+
+void bind_distributed(nb::module_& m) {
+  bind_plan(m);
+  bind_collectives(m);
+  bind_watch(m);
+  bind_peers(m);
 }
 
 }  // namespace thunder::bindings

@@ -182,9 +182,96 @@ nb::dict stats(nb::handle h) {
   return d;
 }
 
-}  // namespace
+// Compiled functions.
+void bind_compiled_functions(nb::module_& m) {
+  nb::class_<Float8Recorded>(m, "Float8Recorded", "Whether scales can follow from what backwards have recorded.")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "yes", [](const Float8Recorded& r) { return r.yes->load(); },
+          [](Float8Recorded& r, bool yes) { *r.yes = yes; });
+  m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
+  m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("options"),
+        "The compiled function of `fn`. `module`: the nn.Module that it runs, or None. `options`: the Options of "
+        "thunder/_options.py.");
+  m.def("compile_for", compile_for, nb::arg("function"), nb::arg("capability"), nb::arg("cudnn_version"),
+        nb::arg("args"), nb::arg("kwargs"),
+        "The last traces of a call's forward and backward (or None), compiled for a GPU that need not be here; nothing "
+        "is run, and tensors may be of subclasses without memory. `capability`: 90 for 9.0.");
+  m.def(
+      "set_inner_modules",
+      [](nb::handle h, nb::handle modules, bool quiet) {
+        function(h).eager_calls().set_inner_modules(modules.ptr(), quiet);
+      },
+      nb::arg("function"), nb::arg("modules"), nb::arg("quiet"));
+  m.def(
+      "inner_modules",
+      [](nb::handle h) {
+        PyObject* modules = function(h).eager_calls().inner_modules();
+        return nb::borrow<nb::object>(modules ? modules : Py_None);
+      },
+      "The InnerModules of thunder/_inner_modules.py, or None.");
+  m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
+  m.def(
+      "check_guards",
+      [](nb::handle h, nb::args args) {
+        std::vector<PyObject*> list;
+        for (nb::handle a : args) list.push_back(a.ptr());
+        return function(h).check_guards_only(list.data(), list.size(), nullptr);
+      },
+      "Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.");
+}
 
-void bind_function(nb::module_& m) {
+// What is known of a compilation.
+void bind_inspection(nb::module_& m) {
+  m.def("last_traces", [](nb::handle h) {
+    const auto& record = function(h).inspection().record;
+    return record ? wrap(record->compiled.history) : std::vector<PyTrace>{};
+  });
+  m.def("last_backward_traces", [](nb::handle h) {
+    const auto& record = function(h).inspection().record;
+    return record ? wrap(record->compiled.backward_history) : std::vector<PyTrace>{};
+  });
+  m.def("last_epilogue_traces", [](nb::handle h) {
+    const auto& record = function(h).inspection().record;
+    std::vector<PyTrace> out;
+    if (record && !record->trivial_epilogue) out.push_back({record->epilogue});
+    return out;
+  });
+  m.def("last_program", [](nb::handle h) { return function(h).inspection().program_text(); });
+  m.def("guards", [](nb::handle h) { return function(h).guards(); });
+  m.def("stats", stats);
+}
+
+// The backward that runs in this thread.
+void bind_backward(nb::module_& m) {
+  m.def(
+      "backward_uses",
+      [](int64_t outputs) {
+        const RunningBackward* running = RunningBackward::current();
+        return !running || running->uses(static_cast<uint64_t>(outputs));
+      },
+      nb::arg("outputs"), "Whether one of these outputs, given by bits, has a gradient in the backward that runs.");
+  m.def(
+      "keep_gradient",
+      [](size_t place, nb::handle gradient) {
+        if (RunningBackward* running = RunningBackward::current())
+          running->keep_gradient(place, torch_py::tensor(gradient.ptr()));
+      },
+      nb::arg("place"), nb::arg("gradient"), "Adds to the .grad of a result of the call whose backward runs.");
+  m.def(
+      "backward_notes",
+      [] {
+        RunningBackward* running = RunningBackward::current();
+        THUNDER_ASSERT(running, "no backward runs in this thread");
+        std::shared_ptr<void>& notes = running->calls().notes;
+        if (!notes) notes = hold_python(nb::dict().ptr());
+        return nb::borrow(static_cast<PyObject*>(notes.get()));
+      },
+      "A dict that belongs to the call of a function whose backward runs.");
+}
+
+// Streams and memory, and operators by themselves.
+void bind_machine(nb::module_& m) {
   m.def(
       "take_stream",
       [](int8_t gpu) {
@@ -199,49 +286,6 @@ void bind_function(nb::module_& m) {
         return others_took_streams({c10::DeviceType::CUDA, gpu});
       },
       nb::arg("gpu"), "Whether somebody else has taken a stream of normal priority on this GPU.");
-  nb::class_<Float8Recorded>(m, "Float8Recorded", "Whether scales can follow from what backwards have recorded.")
-      .def(nb::init<>())
-      .def_prop_rw(
-          "yes", [](const Float8Recorded& r) { return r.yes->load(); },
-          [](Float8Recorded& r, bool yes) { *r.yes = yes; });
-  m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
-  m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("options"),
-        "The compiled function of `fn`. `module`: the nn.Module that it runs, or None. `options`: the Options of "
-        "thunder/_options.py.");
-  m.def("last_traces", [](nb::handle h) {
-    const auto& record = function(h).inspection().record;
-    return record ? wrap(record->compiled.history) : std::vector<PyTrace>{};
-  });
-  m.def("last_backward_traces", [](nb::handle h) {
-    const auto& record = function(h).inspection().record;
-    return record ? wrap(record->compiled.backward_history) : std::vector<PyTrace>{};
-  });
-  m.def(
-      "set_inner_modules",
-      [](nb::handle h, nb::handle modules, bool quiet) {
-        function(h).eager_calls().set_inner_modules(modules.ptr(), quiet);
-      },
-      nb::arg("function"), nb::arg("modules"), nb::arg("quiet"));
-  m.def(
-      "inner_modules",
-      [](nb::handle h) {
-        PyObject* modules = function(h).eager_calls().inner_modules();
-        return nb::borrow<nb::object>(modules ? modules : Py_None);
-      },
-      "The InnerModules of thunder/_inner_modules.py, or None.");
-  m.def("guards", [](nb::handle h) { return function(h).guards(); });
-  m.def("last_epilogue_traces", [](nb::handle h) {
-    const auto& record = function(h).inspection().record;
-    std::vector<PyTrace> out;
-    if (record && !record->trivial_epilogue) out.push_back({record->epilogue});
-    return out;
-  });
-  m.def("last_program", [](nb::handle h) { return function(h).inspection().program_text(); });
-  m.def("compile_for", compile_for, nb::arg("function"), nb::arg("capability"), nb::arg("cudnn_version"),
-        nb::arg("args"), nb::arg("kwargs"),
-        "The last traces of a call's forward and backward (or None), compiled for a GPU that need not be here; nothing "
-        "is run, and tensors may be of subclasses without memory. `capability`: 90 for 9.0.");
-  m.def("stats", stats);
   m.def(
       "evaluate",
       [](const std::string& name, const nb::tuple& args, const nb::dict& kwargs) {
@@ -268,39 +312,15 @@ void bind_function(nb::module_& m) {
       "set_ignores_watchers", &set_ignores_watchers, nb::arg("on"),
       "Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call "
       "run eagerly then.");
-  m.def(
-      "backward_uses",
-      [](int64_t outputs) {
-        const RunningBackward* running = RunningBackward::current();
-        return !running || running->uses(static_cast<uint64_t>(outputs));
-      },
-      nb::arg("outputs"), "Whether one of these outputs, given by bits, has a gradient in the backward that runs.");
-  m.def(
-      "keep_gradient",
-      [](size_t place, nb::handle gradient) {
-        if (RunningBackward* running = RunningBackward::current())
-          running->keep_gradient(place, torch_py::tensor(gradient.ptr()));
-      },
-      nb::arg("place"), nb::arg("gradient"), "Adds to the .grad of a result of the call whose backward runs.");
-  m.def(
-      "backward_notes",
-      [] {
-        RunningBackward* running = RunningBackward::current();
-        THUNDER_ASSERT(running, "no backward runs in this thread");
-        std::shared_ptr<void>& notes = running->calls().notes;
-        if (!notes) notes = hold_python(nb::dict().ptr());
-        return nb::borrow(static_cast<PyObject*>(notes.get()));
-      },
-      "A dict that belongs to the call of a function whose backward runs.");
-  m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
-  m.def(
-      "check_guards",
-      [](nb::handle h, nb::args args) {
-        std::vector<PyObject*> list;
-        for (nb::handle a : args) list.push_back(a.ptr());
-        return function(h).check_guards_only(list.data(), list.size(), nullptr);
-      },
-      "Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.");
+}
+
+}  // namespace
+
+void bind_function(nb::module_& m) {
+  bind_compiled_functions(m);
+  bind_inspection(m);
+  bind_backward(m);
+  bind_machine(m);
 }
 
 }  // namespace thunder::bindings

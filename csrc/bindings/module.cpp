@@ -12,6 +12,7 @@ NB_MODULE(_C, m) {
   thunder::bindings::bind_trace(m);
   thunder::bindings::bind_registry(m);
   thunder::bindings::bind_executors(m);
+  thunder::bindings::bind_tracer(m);
   thunder::bindings::bind_frontend(m);
   thunder::bindings::bind_interpreter(m);
   thunder::bindings::bind_function(m);

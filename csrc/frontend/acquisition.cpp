@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/out_of_bounds.h"
 #include "frontend/language.h"
 #include "python/text.h"
 
@@ -53,7 +54,9 @@ Acquisition::Current::Current(Acquisition& a)
 
 void Acquisition::rethrow(const Error& e) const {
   const std::string where = location();
-  throw Error(e.kind(), where.empty() ? e.what() : cat(e.what(), "\n  at ", where));
+  const std::string text = where.empty() ? e.what() : cat(e.what(), "\n  at ", where);
+  if (dynamic_cast<const OutOfBounds*>(&e)) throw OutOfBounds(text);
+  throw Error(e.kind(), text);
 }
 
 void Acquisition::leave_to_eager(std::string why, PyObject* tensor, bool warns) {

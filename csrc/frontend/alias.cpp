@@ -22,12 +22,6 @@ void collect_views(const Call& call, ViewMap& made_by, bool view = false) {
   for (const Call* inner : call.body) collect_views(*inner, made_by, view);
 }
 
-Value viewed(const Call* view) {
-  for (const Arg& a : view->args)
-    if (a.is_tensor()) return a.value();
-  THUNDER_ASSERT(false, view->op->full_name, " views no tensor");
-}
-
 // How many of the call's results view `root`.
 size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
   size_t count = 0;
@@ -163,32 +157,6 @@ TensorId AliasTracker::with_gradient(TensorId t, TensorId of) {
   return add(std::move(made));
 }
 
-bool AliasTracker::is_view(TensorId t) const {
-  const std::vector<const Call*>& path = tensors_[t].path;
-  return tensors_[t].view.value_or(tensors_[t].alias ||
-                                   (!path.empty() && path.back()->op->full_name != "prims.detach"));
-}
-
-void AliasTracker::make_leaf(TensorId t) {
-  tensors_[t].made_leaf = true;
-  if (tensors_[t].path.empty() && !tensors_[t].alias) storages_[tensors_[t].storage].made_leaf = true;
-}
-
-bool AliasTracker::owns_memory(TensorId t) const {
-  const uint32_t storage = tensors_[t].storage;
-  return std::count_if(tensors_.begin(), tensors_.end(),
-                       [&](const Tensor& other) { return other.storage == storage; }) == 1;
-}
-
-bool AliasTracker::same_elements(TensorId a, TensorId b) const {
-  auto views = [&](TensorId t) {
-    std::vector<const Call*> out = tensors_[t].path;
-    std::erase_if(out, [](const Call* c) { return c->op->full_name == "prims.detach"; });
-    return out;
-  };
-  return share_memory(a, b) && views(a) == views(b);
-}
-
 bool AliasTracker::requires_grad(TensorId t) {
   if (value(t).requires_grad()) return true;
   const std::vector<const Call*>& path = tensors_[t].path;
@@ -271,34 +239,6 @@ void AliasTracker::replay(const Checkpoint& since, const Replay& calls,
       t.generation = storages_[t.storage].generation;
     }
   }
-}
-
-namespace {
-
-constexpr const char* kNoGradView =
-    "A view was created in no_grad mode and is being modified inplace with grad mode enabled.";
-
-// Through detach(), or the bytes as another dtype.
-bool leaves_graph(const std::vector<const Call*>& path) {
-  return std::any_of(path.begin(), path.end(), [](const Call* c) { return c->op->has(kNoGrad); });
-}
-
-}  // namespace
-
-bool AliasTracker::is_conj(TensorId id) const {
-  const std::vector<const Call*>& path = tensors_[id].path;
-  return std::count_if(path.begin(), path.end(), [](const Call* c) { return c->op->full_name == "prims.conj"; }) % 2;
-}
-
-void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
-  const Storage& s = storages_[tensors_[t].storage];
-  const std::vector<const Call*>& path = tensors_[t].path;
-  const bool leaf = (s.leaf && s.base.requires_grad()) || s.made_leaf || tensors_[t].made_leaf;
-  THUNDER_CHECK(!(grad_enabled && leaf && !leaves_graph(path)), Runtime, op, path.empty() ? "" : "a view of ",
-                "a leaf Variable that requires grad is being used in an in-place operation.");
-  if (!grad_enabled || leaves_graph(path)) return;
-  for (const Call* view : path)
-    THUNDER_CHECK(view->output.value().requires_grad() || !viewed(view).requires_grad(), Runtime, op, kNoGradView);
 }
 
 void AliasTracker::take_memory(TensorId t, Value v, TensorId source) {

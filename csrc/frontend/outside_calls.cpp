@@ -8,6 +8,7 @@
 #include "frontend/unseen.h"
 #include "python/errors.h"
 #include "python/lookup.h"
+#include "python/mark.h"
 #include "python/stack.h"
 #include "python/text.h"
 
@@ -425,6 +426,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
         PyExc_NotImplementedError,
         "[jiterator] a kernel of torch.cuda.jiterator cannot be launched inside a compiled function: make it "
         "an operator (torch.library.custom_op)");
+    mark_error(Mark::Compiler);
     return nullptr;
   }
   if (!allow_call(callable, m.self, m.name)) return nullptr;

@@ -5,6 +5,7 @@
 #include "frontend/kinds.h"
 #include "frontend/reads.h"
 #include "frontend/unseen.h"
+#include "python/mark.h"
 #include "python/text.h"
 
 namespace thunder::frontend {
@@ -72,6 +73,7 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
 bool Reads::tell(const std::string& message) const {
   if (edges_ == SharpEdges::Warn) return PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0;
   PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  mark_error(Mark::SharpEdge);
   return false;
 }
 

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
+#include "python/mark.h"
 #include "python/text.h"
 
 namespace thunder::frontend {
@@ -146,6 +147,7 @@ bool Reads::allow_setting(PyObject* callable) const {
   PyErr_Format(PyExc_NotImplementedError,
                "[%s] the setting cannot be changed inside of a compiled function: call %s() outside of it\n  at %s",
                text.c_str(), text.c_str(), interpreter::current_place().str().c_str());
+  mark_error(Mark::Compiler);
   return false;
 }
 

@@ -1,32 +1,32 @@
 // Elements at places that other tensors give.
 #include <algorithm>
 
-#include "fuser/elements.h"
+#include "fuser/moves.h"
 
 namespace thunder::fuser {
 
 // The place in a dimension that another tensor gives.  One outside of it is the user's error, which the kernel reports.
-Index Elements::place_of(const Scalar& number, const Size& extent, bool wraps) {
-  const Scope scope = std::max(number.scope, predicate_scope_);
+Index Moves::place_of(const Scalar& number, const Size& extent, bool wraps) {
+  const Scope scope = std::max(number.scope, made_.condition.scope());
   const std::string n = indices_.text(extent);
-  kernel_.gathers = true;
+  made_.kernel.gathers = true;
   const std::string text = "TH_PLACE(" + (wraps ? "th_wrapped(" + number.text + ", " + n + ")" : number.text) + ", " +
-                           n + (predicate_.empty() ? "" : ", " + predicate_) + ")";
-  return indices_.dynamic(defined_once("I", text, scope).text, extent, scope);
+                           n + (made_.condition.empty() ? "" : ", " + made_.condition.text()) + ")";
+  return indices_.dynamic(made_.statements.defined_once("I", text, scope).text, extent, scope);
 }
 
-Scalar Elements::taken_element(const Call& call, Multi index) {
+Scalar Moves::taken_element(const Call& call, Multi index) {
   Args a = call.arguments();
   Value source = a.value("a"), places = a.value("index");
   const size_t d = dim_of(call, index.size());
-  const Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
+  const Scalar place = elements_.element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
   index[d] = place_of(place, sizes(source)[d], false);
-  return element(source, index);
+  return elements_.element(source, index);
 }
 
 // The dimensions of the index tensors, broadcast together, stand where the indexed ones did, or in front where those do not
 // lie side by side.
-Scalar Elements::indexed_element(const Call& call, const Multi& index) {
+Scalar Moves::indexed_element(const Call& call, const Multi& index) {
   Args a = call.arguments();
   const Value source = a.value("a");
   const ArgList& list = a["indices"].items();
@@ -51,9 +51,9 @@ Scalar Elements::indexed_element(const Call& call, const Multi& index) {
     Multi of(places.size());
     for (size_t k = 0; k < places.size(); ++k)
       of[k] = places[k].is(1) ? Index(0) : index[at + rank - places.size() + k];
-    out[i] = place_of(element(list[i].value(), of), shape[i], true);
+    out[i] = place_of(elements_.element(list[i].value(), of), shape[i], true);
   }
-  return element(source, out);
+  return elements_.element(source, out);
 }
 
 }  // namespace thunder::fuser

@@ -27,7 +27,8 @@ class Lowering {
         producer_(producer),
         options_(options),
         places_(walk, options.lanes),
-        elements_(producer, materialized, options, info_, places_, kernel_) {
+        made_(options, places_, kernel_),
+        elements_(producer, materialized, info_, made_) {
     kernel_.rows = walk.rows;
     kernel_.cols = walk.cols;
     kernel_.usual_rows = usual(walk.rows);
@@ -37,9 +38,9 @@ class Lowering {
     // A thread has one chunk, or as many as its registers must then be for.
     kernel_.cached = options.cached && (walk.reduces || !walk.rows.is(1)) && walk.cols.is_number() && !walk.tiled;
     if (!walk.reduces) return;
-    elements_.keep_rows();
+    elements_.kept().keep_rows();
     if (options.in_outputs && options.part == 0 && !options.online)
-      elements_.keep_in_outputs([&](const std::string& type, size_t phase) { return lend_output(type, phase); });
+      elements_.kept().keep_in_outputs([&](const std::string& type, size_t phase) { return lend_output(type, phase); });
   }
 
   Kernel run() {
@@ -248,7 +249,7 @@ class Lowering {
     int64_t base = 0;
     for (int64_t n : lengths) {
       places_.enter_section(outer, n, shape[dim] * inner, base);
-      elements_.forget();
+      made_.statements.forget();
       lower_phase(0);
       kernel_.phases.back().chunks = outer * (n / options_.lanes);
       base += n;
@@ -259,7 +260,7 @@ class Lowering {
   void add_up(Value v) {
     const Call& call = *producer_(v);
     Scalar s = elements_.operand(call);
-    const std::string name = elements_.fresh("sum");
+    const std::string name = made_.statements.fresh("sum");
     const Combine combine = call.op->combine;
     Phase& p = kernel_.phases.back();
     p.lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
@@ -274,8 +275,8 @@ class Lowering {
   void add_up_online(Value v) {
     const Value sum_value = online_.at(v.id());
     const Scalar s = elements_.operand(*producer_(v));
-    const std::string type = compute_name(v.dtype()), maximum = elements_.fresh("sum"), sum = elements_.fresh("sum"),
-                      terms = elements_.fresh("v");
+    const std::string type = compute_name(v.dtype()), maximum = made_.statements.fresh("sum"),
+                      sum = made_.statements.fresh("sum"), terms = made_.statements.fresh("v");
     Phase& p = kernel_.phases.back();
     p.chunk.push_back(type + " " + terms + "[" + std::to_string(options_.lanes) + "];");
     p.lane.push_back(terms + "[j] = " + s.text + ";");
@@ -303,7 +304,7 @@ class Lowering {
   void add_column(Value v, RootInfo& info) {
     const Call& call = *producer_(v);
     Scalar s = elements_.operand(call);
-    const std::string name = elements_.fresh("col"), sum = "TH_COLUMN(" + name + ")";
+    const std::string name = made_.statements.fresh("col"), sum = "TH_COLUMN(" + name + ")";
     const Combine combine = call.op->combine;
     info.name = elements_.rounded(walks_all_rows() ? sum : name, v);
     kernel_.phases.back().lane.push_back(sum + " = " + combine_function(combine) + "(" + sum + ", " + s.text + ");");
@@ -314,7 +315,7 @@ class Lowering {
     const Call& call = *producer_(v);
     const Scalar s = elements_.operand(call);
     const Combine combine = call.op->combine;
-    const std::string name = elements_.fresh("extremum");
+    const std::string name = made_.statements.fresh("extremum");
     kernel_.extrema.push_back({name, compute_name(v.dtype()), combine, ""});
     kernel_.phases.back().lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
     kernel_.finish.push_back("th_set(out" + std::to_string(output(v)) + "[0], " + name + ");");
@@ -354,13 +355,13 @@ class Lowering {
     Scalar s = elements_.element_of_root(v, index);
     const Index at = places_.offset(v.tensor(), index);
     if (places_.runs_along(at)) kernel_.along_rows = true;
-    if (v != lent_) writes_.push_back(elements_.access(output(v), at, Scope::Lane));
+    if (v != lent_) writes_.push_back(made_.statements.access(output(v), at, Scope::Lane));
     store_chunk(kernel_.phases.back(), v, at, s);
   }
 
   void store_chunk(Phase& p, Value v, const Index& at, const Scalar& s) {
     if (!places_.is_vector(at)) return p.lane.push_back(store(v, at, s));
-    const std::string lanes = std::to_string(options_.lanes), y = elements_.fresh("y");
+    const std::string lanes = std::to_string(options_.lanes), y = made_.statements.fresh("y");
     const std::string start = places_.indices().text(places_.without_lane(at));
     p.chunk.push_back("Vec<" + storage_name(v.dtype()) + ", " + lanes + "> " + y + ";");
     p.lane.push_back("th_set(" + y + ".at[j], " + s.text + ");");
@@ -377,7 +378,7 @@ class Lowering {
     const bool vectors =
         kernel_.rows.is_number() && kernel_.rows.number() % kTurnedUnit == 0 && itemsize(v.dtype()) <= 4;
     if (!vectors) throw Refused();
-    const std::string y = elements_.fresh("y");
+    const std::string y = made_.statements.fresh("y");
     p.turned.push_back({output(v), y, storage_name(v.dtype())});
     p.lane.push_back("th_set(" + y + "[i].at[j], " + s.text + ");");
   }
@@ -467,6 +468,7 @@ class Lowering {
   Kernel kernel_;
   RootInfos info_;
   Places places_;
+  KernelInProgress made_;
   Elements elements_;
   std::map<ValueId, size_t> result_level_;
   std::map<ValueId, bool> columns_known_;

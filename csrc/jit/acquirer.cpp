@@ -58,45 +58,45 @@ void Acquirer::begin() {
       varying_ = std::move(found.varying);
     }
   }
-  take_numbers(constant, may_vary());
+  take_numbers({.constant = constant, .reads_vary = may_vary()});
 }
 
-void Acquirer::take_numbers(bool constant, bool reads_vary) {
+void Acquirer::take_numbers(const Numbers& numbers) {
   way_ = {};
   way_.start = std::chrono::steady_clock::now();
-  way_.constant = constant;
-  way_.reads_vary = reads_vary;
+  way_.numbers = numbers;
   adopt_default_dtype();
-  const bool some = varying_ && !constant;
+  const bool some = varying_ && !numbers.constant;
   const CallKey& key = some ? key_.whole() : key_;
   way_.key = &key;
   way_.entry = std::make_shared<CacheEntry>();
   if (key.apart == CallKey::Apart::Nothing) return;
   way_.entry->symbols = some ? std::make_unique<Symbols>(key.numbers, varying_->ints, varying_->constant_floats)
-                             : std::make_unique<Symbols>(key.numbers, constant);
+                             : std::make_unique<Symbols>(key.numbers, numbers.constant);
   way_.entry->symbols->labels = key.labels();
 }
 
 void Acquirer::start_again(const Again& reason) {
-  std::visit(Cases{
-                 [&](const again::OtherKey&) {
-                   key_ = cache_.key_of(key_.args);
-                   key_.check_kinds();
-                   begin();
-                 },
-                 [&](const again::SharedMemory& r) { way_.shared.push_back(r.memory); },
-                 [&](const again::BeginsToRequireGrad& r) { way_.begin.insert(r.argument); },
-                 [](const again::KnownSymbols&) {},
-                 [](const again::DrawsApart&) {},
-                 [&](const again::LengthsAsk&) { way_.lengths_ask = true; },
-                 [&](const again::SeemsEager&) { way_.seems_compiled = false; },
-                 [&](const again::ReadsStay&) { take_numbers(way_.constant, false); },
-                 [&](const again::NumbersStay& r) {
-                   not_symbolic_ = r.why;
-                   take_numbers(true, may_vary());
-                 },
-             },
-             reason);
+  std::visit(
+      Cases{
+          [&](const again::OtherKey&) {
+            key_ = cache_.key_of(key_.args);
+            key_.check_kinds();
+            begin();
+          },
+          [&](const again::SharedMemory& r) { way_.shared.push_back(r.memory); },
+          [&](const again::BeginsToRequireGrad& r) { way_.begin.insert(r.argument); },
+          [](const again::KnownSymbols&) {},
+          [](const again::DrawsApart&) {},
+          [&](const again::LengthsAsk&) { way_.lengths_ask = true; },
+          [&](const again::SeemsEager&) { way_.seems_compiled = false; },
+          [&](const again::ReadsStay&) { take_numbers({.constant = way_.numbers.constant, .reads_vary = false}); },
+          [&](const again::NumbersStay& r) {
+            not_symbolic_ = r.why;
+            take_numbers({.constant = true, .reads_vary = may_vary()});
+          },
+      },
+      reason);
 }
 
 std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
@@ -104,7 +104,7 @@ std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
   if (tracer.tensors().begins_to_require_grad() && may)
     return again::BeginsToRequireGrad{*tracer.tensors().begins_to_require_grad()};
   const void* shared = tracer.tensors().shared_memory_written();
-  if (shared && way_.constant) return again::SharedMemory{shared};
+  if (shared && way_.numbers.constant) return again::SharedMemory{shared};
   // It may be no error at all.
   if (!shared && tracer.shapes().assumed() && !way_.lengths_ask && may) return again::LengthsAsk{};
   if (raised_ && tracer.asked_whether_compiled && way_.seems_compiled && may) return again::SeemsEager{};
@@ -112,14 +112,14 @@ std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
 }
 
 std::optional<Again> Acquirer::after_numbers(bool read_varies, const char* why) const {
-  if (way_.reads_vary && read_varies && keeping_.once.empty()) return again::ReadsStay{};
-  if (!way_.constant) return again::NumbersStay{why};
+  if (way_.numbers.reads_vary && read_varies && keeping_.once.empty()) return again::ReadsStay{};
+  if (!way_.numbers.constant) return again::NumbersStay{why};
   return std::nullopt;
 }
 
 // A program whose guards leave out the call, in which a size is 1, is for the others.
 bool Acquirer::leaves_out_call(const CacheEntry* e) const {
-  return varying_ && !way_.constant && e && e->symbols && !e->symbols->hold(way_.key->numbers, nullptr);
+  return varying_ && !way_.numbers.constant && e && e->symbols && !e->symbols->hold(way_.key->numbers, nullptr);
 }
 
 }  // namespace thunder

@@ -94,13 +94,17 @@ class Acquirer {
   const std::string& not_symbolic() const { return not_symbolic_; }
 
  private:
+  // How attempts take numbers.
+  struct Numbers {
+    bool constant = true;     // the call's stay what they are
+    bool reads_vary = false;  // those that the program reads become numbers of the call where they can
+  };
   // What attempts have in common that take numbers alike.
   struct Way {
     const CallKey* key = nullptr;
     std::shared_ptr<CacheEntry> entry;
-    bool constant = true;      // the call's numbers stay what they are
-    bool reads_vary = false;   // those that the program reads become numbers of the call where they can
-    bool read_varies = false;  // one did in the last attempt
+    Numbers numbers;
+    bool read_varies = false;  // a number that the program reads was one of the call in the last attempt
     std::vector<const void*> shared;
     std::unordered_set<size_t> begin;
     bool lengths_ask = false, seems_compiled = true;
@@ -109,7 +113,7 @@ class Acquirer {
   using Proxies = std::pair<Ref, Ref>;
 
   void begin();
-  void take_numbers(bool constant, bool reads_vary);
+  void take_numbers(const Numbers& numbers);
   bool may_vary() const { return cache_.mode() != CacheMode::SameInput; }
   void start_again(const Again& reason);
   /// Why another attempt may do better, after one that raised: by what it showed, by how it took numbers.

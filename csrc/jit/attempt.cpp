@@ -47,7 +47,7 @@ std::unique_ptr<Tracer> Acquirer::make_tracer() const {
   // With "same input" no call asks again.
   tracer->questions().draws_ahead = may_vary();
   if (may_vary()) tracer->draws().calls = &learned_.drawing_calls();
-  if (way_.reads_vary)
+  if (way_.numbers.reads_vary)
     tracer->questions().int_varies = [this](const std::string& place, int64_t now) {
       return learned_.varies(place, now);
     };

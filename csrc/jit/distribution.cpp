@@ -162,17 +162,17 @@ void check_told(const distributed::CommunicationPlan& plan) {
                 "thunder.jit(module) returned, not another compiled function that calls the module or is a part of it");
 }
 
-bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {
+bool knows_order(const distributed::CommunicationPlan& plan, const CallOfModule& call) {
   const distributed::CommunicationOrder& o = plan.order;
-  return o.gathers && (!differentiates || o.regathers) && (!reduces || o.reductions);
+  return o.gathers && (!call.differentiates || o.regathers) && (!call.reduces || o.reductions);
 }
 
-void await_order(distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {
-  if (knows_order(plan, differentiates, reduces)) return;
+void await_order(distributed::CommunicationPlan& plan, const CallOfModule& call) {
+  if (knows_order(plan, call)) return;
   distributed::CommunicationOrder will = plan.order;
   if (!will.gathers) will.gathers.emplace();
-  if (differentiates && !will.regathers) will.regathers.emplace();
-  if (reduces && !will.reductions) will.reductions.emplace();
+  if (call.differentiates && !will.regathers) will.regathers.emplace();
+  if (call.reduces && !will.reductions) will.reductions.emplace();
   plan.order = distributed::CommunicationOrder::parse(order_of_first(plan, "", will.known()));
 }
 

@@ -33,9 +33,14 @@ Compiled compile_in_agreement(const distributed::Distribution& d, const std::fun
 /// Error (NotImplemented) if processes without data, within join(), do not know of the call.
 void check_told(const distributed::CommunicationPlan& plan);
 
+/// What a call of the module does beside gathering parameters.
+struct CallOfModule {
+  bool differentiates;  ///< it has a backward
+  bool reduces;         ///< which reduces gradients
+};
 /// Whether the plan has the orders that a call of the module sets or follows.
-bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces);
+bool knows_order(const distributed::CommunicationPlan& plan, const CallOfModule& call);
 /// For a process that compiles nothing: takes them from the process `first`, which compiles.
-void await_order(distributed::CommunicationPlan& plan, bool differentiates, bool reduces);
+void await_order(distributed::CommunicationPlan& plan, const CallOfModule& call);
 
 }  // namespace thunder

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "python/mark.h"
 #include "python/ref.h"
 
 namespace thunder {
@@ -26,6 +27,7 @@ void check_stack() {
   if (!stack_ends()) return;
   PyErr_SetString(PyExc_RecursionError,
                   "[jit] a list, tuple, dict or object is nested too deeply for this thread's stack");
+  mark_error(Mark::Compiler);
   throw PythonError();
 }
 

@@ -510,33 +510,58 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph&
 }
 
 // `given` owns nothing of the recording any more if the backward overwrites what is saved.
+namespace {
+
+using Place = GraphRecording::Place;
+
+// Where the recording of a backward finds its inputs.  Cotangents of results become memory of the recording.
+std::vector<Place> places_of_backward(const Entry& entry, const ForwardGraph& graph, Values& inputs) {
+  using From = ForwardGraph::Saved::From;
+  std::vector<Place> places;
+  const size_t saved = graph.saved.size(), numbers = saved + entry.num_saved_numbers;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const From from = i < saved ? graph.saved[i].from : From::Copied;
+    places.push_back(i >= saved && i < numbers ? Place::Number
+                     : from == From::Kept      ? Place::Held
+                     : from == From::Caller    ? Place::Address
+                                               : Place::Buffer);
+    if (!entry.backward->reads_input(i) || (i < saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
+    if (i < numbers || places[i] == Place::Unread) continue;
+    if (entry.optional_cotangents[i - numbers] && !defined_tensor(inputs[i])) {
+      places[i] = Place::Missing;
+      continue;
+    }
+    const size_t output = entry.differentiable_outputs[i - numbers];
+    inputs[i] = entry.cotangents[i - numbers].memory_for(graph.recording->results()[output].toTensor());
+    THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
+                  "the gradient of an output has gaps in its layout");
+  }
+  return places;
+}
+
+// By gradient.  The gradients of `a + b` are one tensor, and the caller may write to one of them.
+std::vector<char> which_are_alone(const Values& gradients) {
+  std::map<const c10::TensorImpl*, int> occurs;
+  for (const c10::IValue& g : gradients)
+    if (const at::Tensor* t = defined_tensor(g)) ++occurs[t->unsafeGetTensorImpl()];
+  std::vector<char> out;
+  for (const c10::IValue& g : gradients) {
+    const at::Tensor* t = defined_tensor(g);
+    out.push_back(t && t->has_storage() && t->storage().use_count() == 1 && occurs[t->unsafeGetTensorImpl()] == 1);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry& entry, ForwardGraph& graph,
                                                                      Values& given, bool last) {
-  using From = ForwardGraph::Saved::From;
   if (graph.backwards.size() >= limits(*settings_).backwards) return nullptr;
   const std::shared_ptr<GraphRow> row = graph.row.lock();
   auto b = std::make_shared<ForwardGraph::Backward>();
   try {
     Values inputs = given;
-    std::vector<Place> places;
-    const size_t saved = graph.saved.size(), numbers = saved + entry.num_saved_numbers;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const From from = i < saved ? graph.saved[i].from : From::Copied;
-      places.push_back(i >= saved && i < numbers ? Place::Number
-                       : from == From::Kept      ? Place::Held
-                       : from == From::Caller    ? Place::Address
-                                                 : Place::Buffer);
-      if (!entry.backward->reads_input(i) || (i < saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
-      if (i < numbers || places[i] == Place::Unread) continue;
-      if (entry.optional_cotangents[i - numbers] && !defined_tensor(inputs[i])) {
-        places[i] = Place::Missing;
-        continue;
-      }
-      const size_t output = entry.differentiable_outputs[i - numbers];
-      inputs[i] = entry.cotangents[i - numbers].memory_for(graph.recording->results()[output].toTensor());
-      THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
-                    "the gradient of an output has gaps in its layout");
-    }
+    std::vector<Place> places = places_of_backward(entry, graph, inputs);
     if (copies_too_much(backward_, *row, inputs, places, copied(entry, *row, graph))) {
       // The forward's recording would hold what is saved beside the memory of a backward without one.
       give_up(forward_, row->forward, "its backward is not recorded");
@@ -561,16 +586,9 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
     give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));
     return nullptr;
   }
-  // The gradients of `a + b` are one tensor, and the caller may write to one of them.
-  std::map<const c10::TensorImpl*, int> occurs;
-  for (const c10::IValue& g : b->recording->results())
-    if (const at::Tensor* t = defined_tensor(g)) ++occurs[t->unsafeGetTensorImpl()];
-  const Values& gradients = b->recording->results();
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const at::Tensor* t = defined_tensor(gradients[i]);
-    const bool alone = t && t->has_storage() && t->storage().use_count() == 1 && occurs[t->unsafeGetTensorImpl()] == 1;
-    b->lends.push_back(alone && (!settings_->automatic || (graph.lends && row->backward.handed.drops(i))));
-  }
+  const std::vector<char> alone = which_are_alone(b->recording->results());
+  for (size_t i = 0; i < alone.size(); ++i)
+    b->lends.push_back(alone[i] && (!settings_->automatic || (graph.lends && row->backward.handed.drops(i))));
   graph.backwards.push_back(b);
   return b;
 }

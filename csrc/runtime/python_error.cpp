@@ -5,8 +5,10 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "core/error.h"
+#include "core/out_of_bounds.h"
 #include "python/errors.h"
 #include "python/gil.h"
+#include "python/mark.h"
 #include "runtime/kernels/fork.h"
 #include "runtime/torch_py.h"
 
@@ -57,6 +59,11 @@ PyObject* torch_exception(const char* module, const char* name) {
   return PyExc_RuntimeError;
 }
 
+Mark mark_for(const Error& e) {
+  if (e.kind() == ErrorKind::Internal) return Mark::Internal;
+  return dynamic_cast<const OutOfBounds*>(&e) ? Mark::OutOfBounds : Mark::Compiler;
+}
+
 bool set(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());
   return true;
@@ -76,7 +83,9 @@ bool set_python_error(const std::exception_ptr& exception) {
     python_error(e).restore();
     return true;
   } catch (const Error& e) {
-    return set(exception_type(e.kind()), e.what());
+    set(exception_type(e.kind()), e.what());
+    mark_error(mark_for(e));
+    return true;
   } catch (const c10::IndexError& e) {
     return set(PyExc_IndexError, message(e));
   } catch (const c10::ValueError& e) {

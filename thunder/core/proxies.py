@@ -3,6 +3,7 @@
 import torch
 
 from .. import _C, _tracing
+from .._marks import ours, refusal
 
 
 class _TensorProxyType(type):
@@ -26,12 +27,12 @@ class TensorProxy(metaclass=_TensorProxyType):
         dense_dims=0,
     ):
         if like is None and shape is None:
-            raise ValueError("[TensorProxy] like= or shape= must be given")
+            raise ours(ValueError("[TensorProxy] like= or shape= must be given"))
         tracer = _tracing.current_tracer()
         if tracer is not None:
             return _C.new_tensor(tracer, like, shape, dtype, device, requires_grad, strides, layout, dense_dims)
         if layout != "strided":
-            raise NotImplementedError("[TensorProxy] a sparse tensor outside of a meta function")
+            raise refusal("[TensorProxy] a sparse tensor outside of a meta function")
         if like is not None:
             if shape is None and strides is None:
                 strides = torch.empty_like(like, device="meta").stride()

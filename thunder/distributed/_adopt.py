@@ -6,6 +6,7 @@ import warnings
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import _C
+from .._marks import refusal
 from ..module import ThunderDDP, ThunderModule
 from ._plan import state_of
 
@@ -77,6 +78,6 @@ def refuse(owner, name, instead):
     kind = "DistributedDataParallel" if isinstance(owner, DistributedDataParallel) else "FSDPModule"
 
     def refused(*args, **kwargs):
-        raise NotImplementedError(f"[jit] {kind}.{name}() has no effect on a compiled module; {instead}")
+        raise refusal(f"[jit] {kind}.{name}() has no effect on a compiled module; {instead}")
 
     object.__setattr__(owner, name, refused)

@@ -11,6 +11,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.utils import _to_kwargs
 
+from .._marks import refusal
 from ..module import ThunderDDP
 from ._adopt import NotAdopted, refuse
 from ._agree import agree_on_parameters
@@ -85,7 +86,7 @@ def _check(wrapper):
     # PyTorch has none where all reductions are delayed.
     hook = wrapper.logger is not None and wrapper._get_ddp_logging_data().get("comm_hook")
     if hook:
-        raise NotImplementedError(
+        raise refusal(
             f"[jit] DistributedDataParallel with the communication hook {hook} cannot be compiled, as programs reduce "
             "gradients themselves. Remove the hook, or compile inside: DistributedDataParallel(thunder.jit(module))"
         )

@@ -11,6 +11,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, register_fsdp_f
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.utils import _apply_to_tensors, _to_kwargs
 
+from .._marks import refusal
 from .._tracing import current_tracer
 from ..module import ThunderModule
 from ._adopt import NotAdopted, refuse
@@ -81,7 +82,7 @@ class AdoptedState(DistributedState):
         self.open = False
         self.follow()
         if self.open:
-            raise NotImplementedError(
+            raise refusal(
                 "[jit] set_requires_gradient_sync() was set for some modules only, which programs do not do; set it "
                 "for all of them"
             )

@@ -12,6 +12,7 @@ from torch.distributed.algorithms.join import Join, JoinHook, _JoinConfig
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import _C
+from .._marks import refusal
 from .._tracing import current_tracer
 from ..module import Unadopted
 from ._plan import state_of
@@ -37,7 +38,7 @@ def join_hook(model, divide_by_initial_world_size=True, step=None, shadows=True,
     if not any(p.requires_grad for p in state.parameters.values()):
         raise RuntimeError("[join] the module has no parameter with a gradient; call it without join()")
     if shadows and state.sharded and step is None:
-        raise NotImplementedError(
+        raise refusal(
             "[join] a sharded module needs join(step=...): rows that a process without data holds are updated by its "
             "own optimizer alone. Give a function that does what follows each backward that reduces: clipping, "
             "optimizer.step(), optimizer.zero_grad(); or replicate the module by ddp()"

@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from .. import _C
+from .._marks import refusal
 from .._options import Options
 from ..module import ThunderModule
 from ._plan import (
@@ -169,7 +170,7 @@ def _lines(table, fabric, node):
 
 
 def _refuse_values():
-    raise NotImplementedError("[simulate] the program depends on the values of its tensors, and nothing is run")
+    raise refusal("[simulate] the program depends on the values of its tensors, and nothing is run")
 
 
 class _Elsewhere(torch.Tensor):

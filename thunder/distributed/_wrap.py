@@ -6,6 +6,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from .. import _C
+from .._marks import refusal
 from .._watching import watched
 from ._agree import agree_on_parameters
 from ._plan import (
@@ -121,7 +122,7 @@ def fsdp(
             raise TypeError(f"[fsdp] a member of {kind.__name__} was expected, got {value!r}")
     module = _original(model)
     if mesh is not None and mesh.ndim > 2:
-        raise NotImplementedError(f"[fsdp] a mesh of 1 or 2 dimensions was expected, got {mesh.ndim}: {mesh}")
+        raise refusal(f"[fsdp] a mesh of 1 or 2 dimensions was expected, got {mesh.ndim}: {mesh}")
     group = group_or_world(mesh.get_group(mesh.ndim - 1) if mesh is not None else process_group)
     replicas = mesh.get_group(0) if mesh is not None and mesh.ndim == 2 and mesh.size(0) > 1 else None
     everyone = group_of_mesh(mesh) if replicas is not None else group

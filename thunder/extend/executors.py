@@ -3,6 +3,7 @@
 import dataclasses
 
 from .. import _C
+from .._marks import refusal
 from ..symbols import Symbol, add_symbol
 from . import _registration as registration
 from ._trace import level_regions, proxies_of
@@ -75,7 +76,7 @@ class _Registers:
         elif registration.is_torch_callable(function):
             _C.register_function(function, "operator", symbol.id)
         else:
-            raise NotImplementedError(
+            raise refusal(
                 f"[{symbol.name}] replaces= takes a torch function, got {function!r}: calls of other Python functions "
                 "are not seen by the compiler; call the operator instead"
             )
@@ -177,7 +178,7 @@ class FusionExecutor(_Registers, _C.PythonFusionExecutor):
 
     def fuse(self, region):
         """A function from the region's inputs to a tuple of its outputs; None to leave the region as it is."""
-        raise NotImplementedError(f"[{self.name}] a fusion executor overrides fuse() or fusion_pass()")
+        raise refusal(f"[{self.name}] a fusion executor overrides fuse() or fusion_pass()")
 
     def fusion_pass(self, trace):
         for region in self.regions(trace):

@@ -6,6 +6,7 @@
 
 #include "frontend/interpreter/code.h"
 #include "frontend/interpreter/handlers.h"
+#include "python/mark.h"
 #include "python/stack.h"
 #include "python/text.h"
 
@@ -101,6 +102,7 @@ bool handle(Machine& m, bool add_to_traceback) {
 
 Flow unknown(const Bytecode& in) {
   PyErr_Format(PyExc_SystemError, "[interpreter] unknown opcode %d (%s)", in.opcode, opcode_name(in.opcode));
+  mark_error(Mark::Compiler);
   return Flow::Error;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/builder.h"
 #include "core/error.h"
+#include "core/out_of_bounds.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
 
@@ -59,7 +60,8 @@ Indexed indexed(const char* op, const Args& a) {
   Dims common = broadcast_of(op, shapes, ErrorKind::Index);
   bool reads_nothing = std::any_of(common.begin(), common.end(), [](const Dim& d) { return d.same(0); });
   for (size_t i : dims)
-    THUNDER_CHECK(reads_nothing || !t.shape[i].same(0), Index, op, "index is out of bounds for dimension with size 0");
+    if (!reads_nothing && t.shape[i].same(0))
+      throw OutOfBounds(cat("[", op, "] index is out of bounds for dimension with size 0"));
   bool adjacent = dims.back() - dims.front() + 1 == dims.size();
   Indexed r;
   size_t at = 0;

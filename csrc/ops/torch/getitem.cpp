@@ -8,6 +8,7 @@
 
 #include "core/builder.h"
 #include "core/error.h"
+#include "core/out_of_bounds.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
 #include "ops/torch/put.h"
@@ -171,8 +172,8 @@ class KeyReader {
     size_t d = static_cast<size_t>(dim_);
     const Dim& size = t_.shape[d];
     ShapeEnv::Asking scope;
-    THUNDER_CHECK(given >= -size && given < size, Index, "getitem", "index ", given, " is out of bounds for dimension ",
-                  dim_, " with size ", size);
+    if (!(given >= -size && given < size))
+      throw OutOfBounds(cat("[getitem] index ", given, " is out of bounds for dimension ", dim_, " with size ", size));
     Dim index = given < 0 ? given + size : given;
     key_.squeeze.push_back(wide_dim());
     add_range(index, index + 1, 1);

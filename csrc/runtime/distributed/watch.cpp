@@ -58,7 +58,7 @@ std::string text_of(const std::exception& e) {
   return error ? error->what_without_backtrace() : e.what();
 }
 
-/// True for errors that the end of another rank causes.
+/// True for errors that the end of another rank causes.  The texts are gloo's and c10d's, which have no type for them.
 bool of_connection(const std::string& error) {
   for (const char* sign : {"Connection closed by peer", "Connection reset by peer", "Broken pipe",
                            "remote process exited", "Connection refused"})

@@ -8,6 +8,7 @@ processes' parts for its result leaves the function to eager.
 from torch.distributed.tensor import DTensor
 
 from ... import _C
+from ..._marks import refusal
 from . import _rules  # noqa: F401  # registers them
 from ._calls import record
 from ._part import Part, from_local
@@ -31,7 +32,7 @@ def _from_local(func, args, kwargs):
 
 
 def _of_a_plan(func, args, kwargs):
-    raise NotImplementedError(
+    raise refusal(
         f"[{func.__name__}] a parameter that is sharded by rows is a whole tensor in the module's forward, and no "
         "DTensor; use it as it is"
     )

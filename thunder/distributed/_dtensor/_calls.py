@@ -123,7 +123,7 @@ def _shapes_of_wholes(called_on, parts, since, name):
 
 
 def _leave_for(name, error):
-    if isinstance(error, NotImplementedError) and str(error).startswith("[jit]"):
+    if current_tracer().left_to_eager:
         raise error
     leave(f"{name}() of a DTensor: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 

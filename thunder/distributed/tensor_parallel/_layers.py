@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn import functional as F
 
+from ..._marks import refusal
 from ._regions import (
     Processes,
     copy_to_group,
@@ -187,7 +188,7 @@ _EMBEDDING = {"column": ColumnParallelEmbedding, "row": VocabularyParallelEmbedd
 
 
 def _refuse(name, why):
-    raise NotImplementedError(f"[tensor_parallel] {name}: {why}")
+    raise refusal(f"[tensor_parallel] {name}: {why}")
 
 
 def _check_embedding(module, name):

@@ -2,6 +2,7 @@
 
 import torch
 
+from ..._marks import ours
 from ._regions import part_sizes, processes_of, reduce_from_group, reduced
 
 
@@ -31,16 +32,16 @@ def vocabulary_parallel_cross_entropy(
     p = processes_of(group)
     sizes = part_sizes(vocabulary, p.world) if vocabulary is not None else (logits.shape[-1],) * p.world
     if logits.shape[-1] != sizes[p.rank] or logits.shape[:-1] != target.shape:
-        raise ValueError(
+        raise ours(ValueError(
             f"[vocabulary_parallel_cross_entropy] logits of shape {(*target.shape, sizes[p.rank])} were expected for a "
             f"target of shape {tuple(target.shape)}, got {tuple(logits.shape)}"
-        )
+        ))
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"[vocabulary_parallel_cross_entropy] {reduction} is not a valid value for reduction")
+        raise ours(ValueError(f"[vocabulary_parallel_cross_entropy] {reduction} is not a valid value for reduction"))
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(
+        raise ours(ValueError(
             f"[vocabulary_parallel_cross_entropy] label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
-        )
+        ))
     wide = logits if logits.dtype is torch.float64 else logits.float()
     loss = _of_each(wide, target, sizes, p, label_smoothing)
     ignored = target == ignore_index

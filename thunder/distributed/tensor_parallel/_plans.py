@@ -15,6 +15,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from ... import _C
+from ..._marks import refusal
 from .._agree import agree_on_parameters
 from .._wrap import _original, broadcast
 from ._layers import make_parallel, make_sequence_parallel, sharding_of
@@ -143,12 +144,12 @@ def _kinds_of(name, style):
         return [("outputs", {"style": style})]
     if kind is PrepareModuleInputOutput:
         return [*_kinds_of(name, style.prepare_module_input), *_kinds_of(name, style.prepare_module_output)]
-    raise NotImplementedError(f"[tensor_parallel] {name}: the style {kind.__name__} is not known")
+    raise refusal(f"[tensor_parallel] {name}: the style {kind.__name__} is not known")
 
 
 def _check_local(name, style, layouts):
     if not style.use_local_output and any(isinstance(layout, Shard) for layout in layouts):
-        raise NotImplementedError(
+        raise refusal(
             f"[tensor_parallel] {name}: {type(style).__name__}(use_local_output=False) asks for DTensors between "
             "modules, whose shapes are those of the whole; set use_local_output=True. For a loss of sharded logits "
             "there is thunder.distributed.tensor_parallel.vocabulary_parallel_cross_entropy"
@@ -159,7 +160,7 @@ def _converter(given, wanted, p):
     """A function of a tensor in one layout that gives it in another."""
     for layout in (given, wanted):
         if layout is not None and type(layout) not in (Replicate, Shard):
-            raise NotImplementedError(
+            raise refusal(
                 f"[tensor_parallel] Replicate() or Shard(dim) was expected as a layout, got {layout}"
             )
 

@@ -22,6 +22,8 @@ import torch
 from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
 
+from ..._marks import ours
+
 
 @dataclasses.dataclass(frozen=True)
 class Processes:
@@ -38,19 +40,19 @@ def processes_of(group):
         return group
     if isinstance(group, DeviceMesh):
         if group.ndim != 1:
-            raise ValueError(
+            raise ours(ValueError(
                 f"[tensor_parallel] a mesh of 1 dimension was expected, got {group}; take one of them: mesh['tp']"
-            )
+            ))
         group = group.get_group()
     if not isinstance(group, distributed.ProcessGroup):
-        raise TypeError(f"[tensor_parallel] a ProcessGroup or a DeviceMesh was expected, got {group!r}")
+        raise ours(TypeError(f"[tensor_parallel] a ProcessGroup or a DeviceMesh was expected, got {group!r}"))
     return Processes(group.group_name, group.size(), group.rank())
 
 
 def part_sizes(n, world, unit=1):
     """How much of `n` each process has, in multiples of `unit`: divided as by torch.chunk(), the last may have less."""
     if n % unit != 0:
-        raise ValueError(f"[tensor_parallel] {n} features are no multiple of the unit {unit}")
+        raise ours(ValueError(f"[tensor_parallel] {n} features are no multiple of the unit {unit}"))
     most = -(-n // unit // world) * unit
     return tuple(max(0, min(most, n - i * most)) for i in range(world))
 
@@ -159,10 +161,10 @@ def _whole_sizes(x, dim, sizes, p):
     if sizes is None:
         n = x.shape[dim]
         if n % p.world != 0:
-            raise ValueError(
+            raise ours(ValueError(
                 f"[tensor_parallel] dimension {dim} of a tensor of shape {tuple(x.shape)} is no multiple of the "
                 f"{p.world} processes"
-            )
+            ))
         sizes = (n // p.world,) * p.world
     return tuple(sizes)
 

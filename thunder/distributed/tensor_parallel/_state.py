@@ -7,6 +7,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor._utils import _compute_local_shape_and_global_offset
 from torch.distributed.tensor.placement_types import _StridedShard
 
+from ..._marks import refusal
 from ._layers import sharding_of
 from ._regions import gathered, own_part, part_sizes
 
@@ -47,7 +48,7 @@ def as_dtensor(value, like):
 
 
 def _refuse(what):
-    raise NotImplementedError(f"[tensor_parallel] a parameter of {what} is no DTensor; use full_state_dict()")
+    raise refusal(f"[tensor_parallel] a parameter of {what} is no DTensor; use full_state_dict()")
 
 
 def _mesh_of(sharding, value):

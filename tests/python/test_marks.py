@@ -1,0 +1,93 @@
+"""The compiler knows its own exceptions by a mark, and not by their text."""
+
+import sys
+
+import pytest
+import torch
+
+import thunder
+from thunder import _C
+from thunder._marks import is_internal, is_out_of_bounds, ours, refusal
+
+
+def mark_of(error):
+    return getattr(error, "_thunder_mark", None)
+
+
+def raised_by(fn, *args, **options):
+    with pytest.raises(Exception) as caught:
+        thunder.jit(fn, **options)(*args)
+    return caught.value
+
+
+def test_an_error_of_an_operator_is_of_pytorchs_class():
+    error = raised_by(torch.add, torch.zeros(3), torch.zeros(4))
+    assert type(error) is RuntimeError
+    assert mark_of(error) == "compiler"
+
+
+def test_a_sharp_edge():
+    error = raised_by(lambda x: (print("text"), x)[1], torch.zeros(3), sharp_edges="error")
+    assert type(error) is RuntimeError
+    assert mark_of(error) == "sharp edge"
+
+
+def test_an_index_that_no_element_has():
+    def out_of_bounds(x):
+        x[torch.tensor([0]), 9] = 0
+        return x
+
+    def too_many(x):
+        x[torch.tensor([0]), 0, 0] = 0
+        return x
+
+    assert is_out_of_bounds(raised_by(out_of_bounds, torch.zeros(3, 3)))
+    error = raised_by(too_many, torch.zeros(3, 3))
+    assert type(error) is IndexError
+    assert not is_out_of_bounds(error)
+
+
+def test_refusals_are_plain_exceptions():
+    error = refusal("[op] why")
+    assert type(error) is NotImplementedError
+    assert str(error) == "[op] why"
+    assert mark_of(error) == "compiler"
+    assert mark_of(ours(TypeError("[op] why"))) == "compiler"
+    assert not is_internal(error)
+
+
+def test_the_function_meets_a_refusal_as_an_exception():
+    def meets(x):
+        try:
+            x.data_ptr()
+        except NotImplementedError as e:
+            met.append(mark_of(e))
+        return x * 2
+
+    met = []
+    torch.testing.assert_close(thunder.jit(meets)(torch.ones(3)), torch.full((3,), 2.0))
+    assert met == ["compiler"]
+
+
+def test_a_refusal_leaves_the_call_to_eager():
+    with pytest.warns(UserWarning, match="data_ptr"):
+        assert isinstance(thunder.jit(lambda x: x.data_ptr())(torch.zeros(3)), int)
+
+
+def test_a_text_in_brackets_makes_no_refusal():
+    def raises_while_it_is_compiled(x):
+        if sys._getframe(1).f_code.co_name != "call":
+            raise NotImplementedError("[mine] why")
+        return x * 2
+
+    def call(fn):
+        return fn(torch.ones(3))
+
+    with pytest.warns(RuntimeWarning, match=r"compiling raised NotImplementedError: \[mine\] why"):
+        torch.testing.assert_close(call(thunder.jit(raises_while_it_is_compiled)), torch.full((3,), 2.0))
+
+
+def test_the_class_of_the_exception_of_a_binding():
+    with pytest.raises(TypeError) as caught:
+        _C.last_program(torch.add)
+    assert mark_of(caught.value) == "compiler"
