@@ -1,6 +1,8 @@
-// Calls of what keeps its results: functools.lru_cache around a function of the user's.
-#include "frontend/hooks.h"
-#include "frontend/reads.h"
+#include "frontend/caching_calls.h"
+
+#include <cstring>
+
+#include "python/errors.h"
 
 namespace thunder::frontend {
 namespace {
@@ -14,20 +16,16 @@ bool same_arguments(const EnvironmentGuard::Answer& a, const EnvironmentGuard::A
 
 }  // namespace
 
-// Whether it was there before this acquisition, and is the same in every call.
-bool Reads::is_settled(PyObject* o) const {
-  if (is_traced_value(o) || fresh(o)) return false;
-  for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); ++i)
-    if (!is_settled(PyTuple_GET_ITEM(o, i))) return false;
-  return true;
+bool CachingCalls::is_caching(PyObject* callable) {
+  return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
 }
 
 // A functools.lru_cache of the user's is asked as eager asks it, and asked again before each run.  It must not keep what
 // is of this acquisition: then the function is called without it.
-PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  bool settled = !fresh(callable);
+PyObject* CachingCalls::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  bool settled = !fresh_.has(callable);
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
-  for (size_t i = 0; i < all; ++i) settled = settled && is_settled(arguments[i]);
+  for (size_t i = 0; i < all; ++i) settled = settled && fresh_.is_settled(arguments[i]);
   if (!settled)
     return PyObject_Vectorcall(Ref::steal(PyObject_GetAttrString(callable, "__wrapped__")).get(), arguments, n, names);
   static PyObject* call_outside =
@@ -47,6 +45,18 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
     if (known.function.get() == callable && known.value.get() == value && same_arguments(known, answer)) return value;
   answers_.push_back(std::move(answer));
   return value;
+}
+
+PyObject* CachingCalls::call_setting(PyObject* callable) {
+  PyObject* answer = PyObject_CallNoArgs(callable);
+  if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
+    answers_.push_back(
+        {Ref::borrow(callable), Ref::steal(PyTuple_New(0)), Ref::steal(PyDict_New()), Ref::borrow(answer)});
+  return answer;
+}
+
+void CachingCalls::watch(EnvironmentGuard& environment) {
+  for (EnvironmentGuard::Answer& answer : answers_) environment.watch_answer(std::move(answer));
 }
 
 }  // namespace thunder::frontend

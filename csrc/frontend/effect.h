@@ -32,6 +32,8 @@ struct Effect {
 /// A dict or set of the same entries, or a list of the same elements.
 Ref copy_of(PyObject* container);
 bool set_contents(PyObject* container, PyObject* contents);
+/// Makes an entry of a dict its last one.  False with an exception set.
+bool move_to_end(PyObject* dict, PyObject* key, PyObject* value);
 /// Writes `value` (null: deletes) to the effect's place in `owner`.  False with an exception set.
 bool apply_effect(const Effect& effect, PyObject* owner, PyObject* value);
 

@@ -192,14 +192,14 @@ bool EnvironmentGuard::is_replaceable(PyObject* o) const {
   return o && is_tensor(o) && !held_.count(o) && !hooks().is_dtensor(o);
 }
 
-void EnvironmentGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries,
+void EnvironmentGuard::watch_entries(PyObject* dict, std::string name, const std::vector<GuardedEntry>& entries,
                                      Py_ssize_t size, bool order) {
   Watch w;
   w.dict = Ref::borrow(dict);
   w.name = std::move(name);
   w.size = size;
   w.order = order;
-  for (const Entry& e : entries) w.items.push_back({e.key, e.value, is_replaceable(e.value.get()), e.place});
+  for (const GuardedEntry& e : entries) w.items.push_back({e.key, e.value, is_replaceable(e.value.get()), e.place});
   add_watch(std::move(w));
 }
 
@@ -231,12 +231,12 @@ void EnvironmentGuard::watch_state(const StateOf& of, Ref state, interpreter::Pl
 
 void EnvironmentGuard::watch_answer(Answer answer) { answers_.push_back(std::move(answer)); }
 
-void EnvironmentGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
+void EnvironmentGuard::watch_class(PyTypeObject* type, std::vector<GuardedEntry> found) {
   static constexpr const char* kImplied[] = {"__getattribute__", "__getattr__", "__setattr__", "__delattr__",
                                              "__bool__",         "__len__",     "__eq__",      "__hash__",
                                              "__contains__",     "__iter__",    "__getitem__", "__call__"};
-  for (const Entry& e : found) class_attribute(type, e.key.get());  // gives the class a version
-  std::vector<Entry> implied;
+  for (const GuardedEntry& e : found) class_attribute(type, e.key.get());  // gives the class a version
+  std::vector<GuardedEntry> implied;
   for (const char* name : kImplied) {
     Ref key = Ref::steal(PyUnicode_InternFromString(name));
     implied.push_back({key, Ref::borrow(class_attribute(type, key.get())), {}});
@@ -312,7 +312,7 @@ bool EnvironmentGuard::check_classes(std::string* why) {
     auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
     if (type->tp_version_tag == c.version && c.version) continue;
     for (const auto* entries : {&c.found, &c.implied})
-      for (const Entry& e : *entries)
+      for (const GuardedEntry& e : *entries)
         if (PyObject* now = class_attribute(type, e.key.get()); now != e.value.get()) {
           if (why) note_number(c.type.get(), e.key.get(), e.value.get(), value_at(c.type.get(), e.key.get()));
           return fails([&] { return "'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed"; });
@@ -506,7 +506,7 @@ std::vector<std::string> EnvironmentGuard::lines() const {
   for (const Element& e : elements_)
     out.push_back(e.name + "[" + std::to_string(e.index) + "] " + is_text(e.tensor, e.value.get()));
   for (const Class& c : classes_)
-    for (const Entry& e : c.found)
+    for (const GuardedEntry& e : c.found)
       out.push_back(std::string("class ") + reinterpret_cast<PyTypeObject*>(c.type.get())->tp_name + ": '" +
                     text_of(e.key.get()) + "' " + value_text(e.value.get()));
   for (const Attribute& a : attributes_)

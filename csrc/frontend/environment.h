@@ -40,18 +40,19 @@ class EnvironmentGuard {
   }
 
   /// This entry of a dict is as now; a null value: there is none.
-  struct Entry {
+  struct GuardedEntry {
     Ref key, value;
     interpreter::Place place;  ///< where it was read
   };
   /// These entries of a dict.  `size`: how many it has in all, or -1; `order`: its keys are these in this order.
-  void watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size, bool order);
+  void watch_entries(PyObject* dict, std::string name, const std::vector<GuardedEntry>& entries, Py_ssize_t size,
+                     bool order);
   void watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place = {});
   /// A list, set or deque: its length, and its elements if `elements` (a tuple or frozenset of them) is given.
   void watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name,
                        interpreter::Place place = {});
   /// What looking a name up in a class gives; null: nothing.
-  void watch_class(PyTypeObject* type, std::vector<Entry> found);
+  void watch_class(PyTypeObject* type, std::vector<GuardedEntry> found);
   /// An element of a list.
   void watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name, interpreter::Place place);
   /// An object's class, and which dict its attributes are in.
@@ -112,7 +113,7 @@ class EnvironmentGuard {
   struct Class {
     Ref type;
     unsigned int version;
-    std::vector<Entry> found, implied;  // what every use of an instance may ask for
+    std::vector<GuardedEntry> found, implied;  // what every use of an instance may ask for
   };
   struct Attribute {
     Ref object, name, value;

@@ -133,6 +133,8 @@ bool is_deque(PyObject* o) {
   return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type));
 }
 
+bool is_container(PyObject* o) { return PyList_Check(o) || PyAnySet_Check(o) || PyDict_Check(o) || is_deque(o); }
+
 bool is_native_iterator(PyObject* o) {
   static PyObject* next = PyUnicode_InternFromString("__next__");
   if (!PyIter_Check(o)) return false;

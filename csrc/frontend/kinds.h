@@ -39,6 +39,10 @@ PyObject* class_dict(PyObject* type);
 /// The attributes that an object keeps in slots.
 void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* value)>& visit);
 bool is_deque(PyObject* o);
+/// A list, dict, set or deque: what has elements and no attributes that matter.
+bool is_container(PyObject* o);
+/// A list, dict, set or deque: what has elements and no attributes that matter.
+bool is_container(PyObject* o);
 /// An iterator of C code, or a generator: where it is cannot be seen or put back.
 bool is_native_iterator(PyObject* o);
 /// The Python function that a wrapper stands for: the function below a wrapper of torch._dynamo.disable, whose

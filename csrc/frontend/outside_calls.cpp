@@ -1,10 +1,11 @@
-// Calls of what is not interpreted: C functions, classes.  They are told by what they may read and write.
+#include "frontend/outside_calls.h"
+
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
-#include "frontend/reads.h"
 #include "frontend/unseen.h"
 #include "python/errors.h"
 #include "python/lookup.h"
@@ -13,43 +14,12 @@
 #include "python/text.h"
 
 namespace thunder::frontend {
-
-// A method of C code and the object that it is called on.
-struct Reads::Method {
-  std::string name;
-  PyObject* self;
-  PyObject* const* arguments;  // without self
-  size_t n;
-  Ref owned;  // keeps self and name alive
-};
-
 namespace {
-
-using Names = std::initializer_list<std::string_view>;
-
-// What changes the container it is called on.
-bool changes(std::string_view name) {
-  // clang-format off
-  static const Names names = {
-      "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
-      "__imul__", "update", "popitem", "setdefault", "move_to_end", "__ior__", "add", "discard", "difference_update",
-      "intersection_update", "symmetric_difference_update", "__iand__", "__isub__", "__ixor__", "appendleft", "popleft",
-      "extendleft", "rotate"};
-  // clang-format on
-  return one_of(name, names);
-}
 
 // Reads nothing of what it is given but its type.
 bool looks_at_types(std::string_view name) {
   return one_of(name, {"isinstance", "issubclass", "id", "callable", "print", "globals", "locals", "__build_class__",
                        "exec", "eval", "iter", "hash"});
-}
-
-bool is_cython(PyObject* o) { return std::strstr(Py_TYPE(o)->tp_name, "cython_function"); }
-
-// functools.lru_cache around a function.
-bool is_caching(PyObject* callable) {
-  return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
 }
 
 Ref text(const char* s) { return Ref::steal(PyUnicode_InternFromString(s)); }
@@ -82,34 +52,12 @@ bool same_contents(PyObject* a, PyObject* b) {
 
 }  // namespace
 
-void Reads::read_arguments(PyObject* const* arguments, size_t n) {
-  for (size_t i = 0; i < n; ++i) read_deep(arguments[i]);
-}
-
-// Objects of C code that call others.
-void Reads::read_callable(PyObject* o) {
-  static PyObject* partial = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("functools")).get(), "partial");
-  if (PyCFunction_Check(o)) {
-    PyObject* self = PyCFunction_GET_SELF(o);
-    const char* name = reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name;
-    if (self && is_container(self)) changes(name) ? will_change(self) : read_whole(self);
-    else if (self) will_advance(self);
-    return;
-  }
-  if (fresh(o) || !PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial))) return;
-  for (const char* name : {"func", "args", "keywords"}) {
-    Ref key = text(name), value = Ref::steal(PyObject_GetAttr(o, key.get()));
-    attributes_.push_back({Ref::borrow(o), key, value});
-    read_deep(value.get());
-  }
-}
-
 // A function of C code may write to the containers that it is given.
-PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+PyObject* OutsideCalls::call_and_compare(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
   std::vector<std::pair<PyObject*, Ref>> before;
   for (size_t i = 0; i < all; ++i)
-    if (is_container(arguments[i]) && !fresh(arguments[i]) && !PyODict_Check(arguments[i]))
+    if (is_container(arguments[i]) && !fresh_.has(arguments[i]) && !PyODict_Check(arguments[i]))
       before.emplace_back(arguments[i], copy_of(arguments[i]));
   PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
   const KeepError pending;
@@ -117,28 +65,13 @@ PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments
     Ref now = copy_of(container);
     if (same_contents(now.get(), copy.get())) continue;
     if (!set_contents(container, copy.get())) PyErr_Clear();
-    will_change(container);
+    writes_.will_change(container);
     if (!set_contents(container, now.get())) PyErr_Clear();
   }
   return result;
 }
 
-// Nobody else holds it: the call made it, and so all in it that nobody else holds.
-void Reads::take_result(PyObject* result) {
-  if (!result || Py_REFCNT(result) != 1 || is_tensor(result)) return;
-  check_stack();
-  if (PyTuple_Check(result) || PyList_Check(result)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i) take_result(PySequence_Fast_GET_ITEM(result, i));
-  } else if (PyDict_Check(result)) {
-    PyObject *key, *value;
-    for (Py_ssize_t i = 0; PyDict_Next(result, &i, &key, &value);) take_result(value);
-  }
-  if (PyTuple_CheckExact(result)) return;
-  if (state_kind(result)) made(result);
-  if (is_container(result) || dict_place(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE)) made(result);
-}
-
-PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
+PyObject* OutsideCalls::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
   size_t keywords = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
   auto* t = reinterpret_cast<PyTypeObject*>(type);
   if ((t == &PyFloat_Type || t == &PyLong_Type) && n == 1 && !names && is_traced_value(arguments[0])) {
@@ -153,15 +86,15 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   // A program sees the class of the tensor that a proxy stands for.  PyTorch takes a tensor of that class for real.
   if (t == &PyType_Type && n == 1 && is_proxy(arguments[0]) && !in_library())
     return Py_NewRef(reinterpret_cast<PyObject*>(hooks().tensor_class));
-  if (t == &PyType_Type && n == 1) read_type(arguments[0]);
+  if (t == &PyType_Type && n == 1) classes_.read_type(arguments[0]);
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
-  if (of_c && t != &PyType_Type && t != &PySuper_Type) read_arguments(arguments, n + keywords);
+  if (of_c && t != &PyType_Type && t != &PySuper_Type) deep_.read_arguments(arguments, n + keywords);
   bool of_python = false;
   if (!of_c)
     for (const char* name : {"__new__", "__init__"}) {
       Ref key = text(name);
       PyObject* method = class_attribute(t, key.get());
-      read_class(t, key.get(), method);
+      classes_.read(t, key.get(), method);
       of_python = of_python || (method && PyFunction_Check(method));
       // What stands for a constructor leaves the call to eager.
       if (Ref by = method && PyFunction_Check(method) ? stands_for(method) : Ref()) {
@@ -170,20 +103,30 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
       }
     }
   for (size_t i = 0; !of_python && i < n + keywords; ++i) tracer_.draws().open_all(arguments[i]);
-  if (std::optional<StateOf> setting = setting_of_mode(type)) touch(std::move(*setting));
+  if (std::optional<StateOf> setting = setting_of_mode(type)) states_.touch(std::move(*setting));
   constructing_.push_back(type);
   PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
   constructing_.pop_back();
   if (result && is_tensor(result))
-    std::for_each(arguments, arguments + n + keywords, [&](PyObject* a) { take_memory(a); });
-  take_result(result);
-  if (result && PyWeakref_Check(result)) made(result);
-  if (result && PyType_Check(result) && n == 3) made(result);  // type(name, bases, namespace)
+    std::for_each(arguments, arguments + n + keywords, [&](PyObject* a) { states_.take_memory(a); });
+  fresh_.add_result(result);
+  if (result && PyWeakref_Check(result)) fresh_.add(result);
+  if (result && PyType_Check(result) && n == 3) fresh_.add(result);  // type(name, bases, namespace)
   return result;
 }
 
+void OutsideCalls::entered(PyObject* function, PyCodeObject* code, PyObject* first) {
+  if (constructing_.empty() || !first || reinterpret_cast<PyObject*>(Py_TYPE(first)) != constructing_.back()) return;
+  // Its code may have another name: a lambda's, a decorator's.
+  static PyObject* init = PyUnicode_InternFromString("__init__");
+  if ((function && class_attribute(Py_TYPE(first), init) == function) || PyUnicode_Compare(code->co_name, init) == 0) {
+    fresh_.add(first);
+    constructing_.back() = nullptr;
+  }
+}
+
 // A method of a dict that is about one key; nothing if it is about more.
-std::optional<bool> Reads::before_entry_method(const Method& m) {
+std::optional<bool> OutsideCalls::before_entry_method(const CMethod& m) {
   if (!PyDict_Check(m.self) || m.n == 0) return std::nullopt;
   PyObject* key = m.arguments[0];
   bool deletes = m.name == "pop" || m.name == "__delitem__", writes = m.name == "setdefault" || m.name == "__setitem__";
@@ -191,88 +134,63 @@ std::optional<bool> Reads::before_entry_method(const Method& m) {
   if (!reads && !(PyDict_CheckExact(m.self) && (deletes || writes))) return std::nullopt;
   PyObject* found = PyDict_GetItemWithError(m.self, key);
   if (!found && PyErr_Occurred()) return false;
-  if (!m.name.starts_with("__") || reads) read_entry(m.self, key, found);
+  if (!m.name.starts_with("__") || reads) containers_.read_entry(m.self, key, found);
   if (reads || (found && m.name == "setdefault")) return true;
-  return write_entry(m.self, key, deletes ? nullptr : m.n > 1 ? m.arguments[1] : Py_None);
+  return writes_.write_entry(m.self, key, deletes ? nullptr : m.n > 1 ? m.arguments[1] : Py_None);
 }
 
 // Methods of lists, dicts, sets.
-bool Reads::before_container_method(const Method& m) {
+bool OutsideCalls::before_container_method(const CMethod& m) {
   if (std::optional<bool> of_an_entry = before_entry_method(m)) return *of_an_entry;
-  if (PyList_Check(m.self) && (m.name == "append" || m.name == "extend")) will_append(m.self);
-  else if (changes(m.name)) will_change(m.self);
-  else if (m.name == "__len__") read_length(m.self);
-  else read_whole(m.self);
+  if (PyList_Check(m.self) && (m.name == "append" || m.name == "extend")) writes_.will_append(m.self);
+  else if (changes_container(m.name)) writes_.will_change(m.self);
+  else if (m.name == "__len__") containers_.read_length(m.self);
+  else containers_.read_whole(m.self);
   return true;
 }
 
 // object.__setattr__ and its like, called by name.
-bool Reads::before_object_method(const Method& m) {
+bool OutsideCalls::before_object_method(const CMethod& m) {
   const bool one = one_of(m.name, {"__setattr__", "__delattr__", "__getattribute__"});
-  if (!one && m.name != "__init__" && m.name != "__hash__") ask_everything(m.self);
-  if (m.name == "__hash__") ask_identity(m.self);
+  if (!one && m.name != "__init__" && m.name != "__hash__") uses_.ask_everything(m.self);
+  if (m.name == "__hash__") uses_.ask_identity(m.self);
   if (m.n == 0 || !PyUnicode_Check(m.arguments[0])) return true;
-  if (m.name == "__setattr__" || m.name == "__delattr__") {
-    raw_write_ = true;
-    bool fine = write_attribute(m.self, m.arguments[0], m.n > 1 ? m.arguments[1] : nullptr);
-    raw_write_ = false;
-    return fine;
-  }
-  if (m.name == "__getattribute__") read_attribute(m.self, m.arguments[0], nullptr);
+  if (m.name == "__setattr__" || m.name == "__delattr__")
+    return writes_.write_attribute(m.self, m.arguments[0], m.n > 1 ? m.arguments[1] : nullptr, /*raw=*/true);
+  if (m.name == "__getattribute__") attributes_.read(m.self, m.arguments[0], nullptr);
   return true;
 }
 
-PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
-                              PyObject* names) {
+PyObject* OutsideCalls::call_builtin(const CMethod& m, PyObject* callable, PyObject* const* arguments, size_t n,
+                                     PyObject* names) {
   bool named = n > 1 && PyUnicode_Check(arguments[1]);
-  const size_t before = writes();
+  const size_t before = log_.size();
   if (named && one_of(m.name, {"setattr", "delattr"}) &&
-      !write_attribute(arguments[0], arguments[1], n > 2 ? arguments[2] : nullptr))
+      !writes_.write_attribute(arguments[0], arguments[1], n > 2 ? arguments[2] : nullptr))
     return nullptr;
-  const bool remembered = writes() > before;
+  const bool remembered = log_.size() > before;
   if (m.name == "len" && n == 1 && is_proxy(arguments[0]))
     if (PyObject* length = tracer_.numbers().length(tracer_.tensors().type_of(arguments[0])).release()) return length;
   if (named && m.name == "getattr")
-    if (PyObject* counter = read_counter(arguments[0], arguments[1])) return counter;
-  if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
-  if (m.name == "isinstance" && n == 2) read_type(arguments[0]);
-  if (m.name == "len" && n == 1) read_length(arguments[0]);
+    if (PyObject* counter = counters_.attribute(arguments[0], arguments[1])) return counter;
+  if (n == 1 && (m.name == "id" || m.name == "hash")) uses_.ask_identity(arguments[0]);
+  if (m.name == "isinstance" && n == 2) classes_.read_type(arguments[0]);
+  if (m.name == "len" && n == 1) containers_.read_length(arguments[0]);
   else if (m.name == "vars" && n == 1) {
-    ask_everything(arguments[0]);
-    if (is_proxy(arguments[0])) read_attribute_of_tensor(arguments[0], text("__dict__").get());
+    uses_.ask_everything(arguments[0]);
+    if (is_proxy(arguments[0])) uses_.read_attribute_of_tensor(arguments[0], text("__dict__").get());
     if (PyObject** dict = dict_place(arguments[0]); dict && *dict)
-      fresh(arguments[0]) ? made(*dict) : read_whole(*dict);
+      fresh_.has(arguments[0]) ? fresh_.add(*dict) : containers_.read_whole(*dict);
   } else if (!looks_at_types(m.name) && !named) {
-    read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
+    deep_.read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
   }
   PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
-  if (!result && remembered) forget_write(before);
-  if (named && m.name == "getattr") read_attribute(arguments[0], arguments[1], result);
-  if (named && m.name == "hasattr") read_attribute(arguments[0], arguments[1], nullptr);
-  if ((m.name == "locals" || m.name == "__build_class__") && result) made(result);
-  take_result(result);
+  if (!result && remembered) log_.forget(before);
+  if (named && m.name == "getattr") attributes_.read(arguments[0], arguments[1], result);
+  if (named && m.name == "hasattr") attributes_.read(arguments[0], arguments[1], nullptr);
+  if ((m.name == "locals" || m.name == "__build_class__") && result) fresh_.add(result);
+  fresh_.add_result(result);
   return result;
-}
-
-bool Reads::leave_to_eager(const std::string& does) {
-  interpreter::NotInterpreting scope;
-  try {
-    tracer_.leave_to_eager("the function " + does);
-  } catch (...) {
-    hooks().set_python_error();
-  }
-  return false;
-}
-
-std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
-  if (std::optional<PyObject*> of_number = numbers_.attribute(object, name)) return of_number;
-  if (PyObject* counter = read_counter(object, name)) return counter;
-  if (PyObject* dtype = dtype_of_sharded(object, name)) return dtype;
-  if (!tracer_.calls().language()) return std::nullopt;
-  interpreter::NotInterpreting scope;
-  PyObject* value = tracer_.calls().attribute(object, name);
-  if (!value && !PyErr_Occurred()) return std::nullopt;
-  return value;
 }
 
 namespace {
@@ -294,8 +212,8 @@ static bool is_method_of_generator(PyObject* callable) {
 }
 
 // As the type has it, which has a meaning.
-std::optional<PyObject*> Reads::call_unbound(PyObject* callable, PyObject* const* arguments, size_t n,
-                                             PyObject* names) {
+std::optional<PyObject*> OutsideCalls::call_unbound(PyObject* callable, PyObject* const* arguments, size_t n,
+                                                    PyObject* names) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   Ref name = text(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name);
   PyObject* method = class_attribute(Py_TYPE(self), name.get());
@@ -305,7 +223,8 @@ std::optional<PyObject*> Reads::call_unbound(PyObject* callable, PyObject* const
   return call_torch(method, given.data(), n + 1, names);
 }
 
-std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+std::optional<PyObject*> OutsideCalls::call_torch(PyObject* callable, PyObject* const* arguments, size_t n,
+                                                  PyObject* names) {
   const TorchFunction* f = tracer_.calls().meaning(callable);
   if (!f && is_method_of_generator(callable)) return call_unbound(callable, arguments, n, names);
   if (!f || f->kind == TorchFunction::PassThrough || !(tracer_.calls().takes_calls() || f->creates))
@@ -317,9 +236,9 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
   const bool taken = f->creates || (of_language ? std::any_of(arguments, arguments + all, holds_tensor)
                                                 : n > 0 && is_tensor(arguments[0]));
   if (!taken) return std::nullopt;
-  takes_arrays_ = true;
-  read_arguments(arguments, all);
-  takes_arrays_ = false;
+  states_.take_arrays(true);
+  deep_.read_arguments(arguments, all);
+  states_.take_arrays(false);
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i)
     PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
@@ -331,7 +250,7 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
   interpreter::NotInterpreting scope;
   try {
     PyObject* result = tracer_.calls().handle(callable, positional.get(), keyword.get()).release();
-    if (!is_traced_value(result)) take_result(result);  // tolist()
+    if (!is_traced_value(result)) fresh_.add_result(result);  // tolist()
     return result;
   } catch (...) {
     hooks().set_python_error();
@@ -340,7 +259,7 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
 }
 
 // operator.attrgetter and itemgetter: what they will read.  Whether the callable is one.
-bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n) {
+bool OutsideCalls::read_getter(PyObject* callable, PyObject* const* arguments, size_t n) {
   static PyObject* operators = PyImport_ImportModule("operator");
   static PyObject* attributes = PyObject_GetAttrString(operators, "attrgetter");
   static PyObject* items = PyObject_GetAttrString(operators, "itemgetter");
@@ -351,7 +270,7 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);
     if (item) {
-      read_item(arguments[0], key, nullptr);
+      containers_.read_item(arguments[0], key);
       continue;
     }
     Ref object = Ref::borrow(arguments[0]), dot = text(".");
@@ -359,54 +278,12 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
     for (Py_ssize_t j = 0; j < PyList_GET_SIZE(names.get()); ++j) {
       PyObject* value = PyObject_GetAttr(object.get(), PyList_GET_ITEM(names.get(), j));
       if (!value) PyErr_Clear();
-      read_attribute(object.get(), PyList_GET_ITEM(names.get(), j), value);
+      attributes_.read(object.get(), PyList_GET_ITEM(names.get(), j), value);
       if (!value) break;
       object = Ref::steal(value);
     }
   }
   return true;
-}
-
-// The method of C code that a callable is; nothing if it is something else.
-std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* const* arguments, size_t n) {
-  Method m{{}, nullptr, arguments, n, {}};
-  if (PyCFunction_Check(callable)) {
-    m.name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-    m.self = PyCFunction_GET_SELF(callable);
-    return m;
-  }
-  if (is_bound_slot(callable)) {
-    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
-    Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-    m.owned = Ref::steal(PyTuple_Pack(2, self.get(), name.get()));
-    m.self = self.get();
-    m.name = printable(name.get());
-    return m;
-  }
-  if (n == 0) return std::nullopt;
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
-    m.name = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
-  else if (Py_IS_TYPE(callable, &PyWrapperDescr_Type))
-    m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
-  else if (is_cython(callable)) {
-    m.owned = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-    if (class_attribute(Py_TYPE(arguments[0]), m.owned.get()) != callable) return std::nullopt;
-    m.name = printable(m.owned.get());
-  } else return std::nullopt;
-  m.self = arguments[0], ++m.arguments, --m.n;
-  return m;
-}
-
-// Of Cython, whose functions are bound as Python's are.
-std::optional<Reads::Method> Reads::method_of_extension(PyObject* bound, PyObject* const* arguments, size_t n) {
-  PyObject* function = PyMethod_GET_FUNCTION(bound);
-  if (Py_TYPE(function)->tp_flags & Py_TPFLAGS_HEAPTYPE && !is_cython(function)) return std::nullopt;
-  PyObject* name = PyObject_GetAttrString(function, "__name__");
-  if (!name) return PyErr_Clear(), std::nullopt;
-  Method m{{}, PyMethod_GET_SELF(bound), arguments, n, Ref::steal(name)};
-  if (!PyUnicode_Check(name)) return std::nullopt;
-  m.name = printable(name);
-  return m;
 }
 
 // PyTorch's, and none of the same name in another library.
@@ -418,8 +295,8 @@ static bool makes_tensors_of_memory(PyObject* callable, std::string_view name) {
   return own.get() == callable;
 }
 
-PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
-                             PyObject* names) {
+PyObject* OutsideCalls::call_method(const CMethod& m, PyObject* callable, PyObject* const* arguments, size_t n,
+                                    PyObject* names) {
   if (m.name == "_cuda_jiterator_compile_and_launch_kernel") {
     // It takes what tensors have for data as it is, and asks nobody.
     PyErr_SetString(
@@ -429,44 +306,38 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
     mark_error(Mark::Compiler);
     return nullptr;
   }
-  if (!allow_call(callable, m.self, m.name)) return nullptr;
+  if (!sharp_.allow(callable, m.self, m.name)) return nullptr;
   if (!names && m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "math") == 0)
     if (std::optional<PyObject*> answer = numbers_.function(m.name, arguments, n)) return *answer;
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
-  touch_call(callable, m.self, m.arguments, m.n);
-  if (m.self && m.name == "__dlpack__") take_memory(m.self);
-  if (n == 0 && !names && !sets() && asks_torch(callable, m.name)) {
-    PyObject* answer = PyObject_CallNoArgs(callable);
-    if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
-      answers_.push_back(
-          {Ref::borrow(callable), Ref::steal(PyTuple_New(0)), Ref::steal(PyDict_New()), Ref::borrow(answer)});
-    return answer;
-  }
+  states_.will_call(callable, m.self, m.arguments, m.n);
+  if (m.self && m.name == "__dlpack__") states_.take_memory(m.self);
+  if (n == 0 && !names && !states_.sets() && asks_torch(callable, m.name)) return caching_.call_setting(callable);
   PyObject* shown = m.self ? shown_by(m.self) : nullptr;
   if (shown != m.self) return call_method({m.name, shown, m.arguments, m.n, m.owned}, callable, arguments, n, names);
   bool container = m.self && is_container(m.self);
-  if (m.self) will_advance(m.self);
-  if (container && m.n) ask_identity(m.arguments[0]);
-  if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
-  const size_t before = writes();
+  if (m.self) fresh_.will_advance(m.self);
+  if (container && m.n) uses_.ask_identity(m.arguments[0]);
+  if (container && !fresh_.has(m.self) && !before_container_method(m)) return nullptr;
+  const size_t before = log_.size();
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
-  const bool remembered = writes() > before;
-  takes_arrays_ = find_torch_function(callable) || makes_tensors_of_memory(callable, m.name);
+  const bool remembered = log_.size() > before;
+  const bool takes_arrays = find_torch_function(callable) || makes_tensors_of_memory(callable, m.name);
+  states_.take_arrays(takes_arrays);
   const size_t all = m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
-  read_arguments(m.arguments, all);
+  deep_.read_arguments(m.arguments, all);
   // What is recorded takes an array as its tensor, where it can.
   const TorchFunction* recorded = find_torch_function(callable);
-  if (takes_arrays_ && (!recorded || recorded->kind == TorchFunction::PassThrough))
+  if (takes_arrays && (!recorded || recorded->kind == TorchFunction::PassThrough))
     for (size_t i = 0; i < all; ++i) tracer_.draws().open_all(m.arguments[i]);
-  takes_arrays_ = false;
+  states_.take_arrays(false);
   PyObject* result =
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
-  if (!result && remembered) forget_write(before);
-  called(callable, m.self, result);
-  if (m.self && is_random(m.self))
-    frames_.drew(m.self, std::string(m.name), fresh(m.self), result && is_drawable(result));
-  take_result(result);
+  if (!result && remembered) log_.forget(before);
+  states_.called(callable, m.self, result);
+  drawing_.called(m.self, m.name, result);
+  fresh_.add_result(result);
   return result;
 }
 
@@ -481,49 +352,40 @@ static bool reads_source(PyObject* callable) {
   return one_of(printable(code->co_name), {"extract_stack", "format_stack"});
 }
 
-// What the program wrote to, or made.
-bool Reads::may_hold_numbers(PyObject* o) const {
-  auto any = [o](const auto& effects_of) {
-    const auto effects = effects_of.find(o);
-    return effects != effects_of.end() && !effects->second.empty();
-  };
-  return fresh(o) || any(effects_of_) || any(attributes_of_);
-}
-
-std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+std::optional<PyObject*> OutsideCalls::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
-  if (!allow_setting(callable)) return nullptr;
-  if (PyObject* drawn = call_drawing(callable, arguments, n, names); drawn || PyErr_Occurred()) return drawn;
-  if (is_caching(callable)) return call_caching(callable, arguments, n, names);
+  if (!sharp_.allow_setting(callable)) return nullptr;
+  if (PyObject* drawn = drawing_.call(callable, arguments, n, names); drawn || PyErr_Occurred()) return drawn;
+  if (CachingCalls::is_caching(callable)) return caching_.call(callable, arguments, n, names);
   if (Ref function = stands_for(callable)) {
     if (std::optional<PyObject*> made = call(function.get(), arguments, n, names)) return made;
     return PyObject_Vectorcall(function.get(), arguments, n, names);
   }
   if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod") &&
-      !leave_to_eager("calls a TorchScript module, of which there is no Python code"))
+      !leave_to_eager(tracer_, "calls a TorchScript module, of which there is no Python code"))
     return nullptr;
   if (PyMethod_Check(callable) && !PyFunction_Check(PyMethod_GET_FUNCTION(callable))) {
-    if (std::optional<Method> m = method_of_extension(callable, arguments, n))
+    if (std::optional<CMethod> m = method_of_extension(callable, arguments, n))
       return call_method(*m, callable, arguments, n, names);
   }
   if (reads_source(callable)) {
     interpreter::NotInterpreting scope;
     PyObject* text = PyObject_Vectorcall(callable, arguments, n, names);
-    take_result(text);
+    fresh_.add_result(text);
     return text;
   }
   if (PyFunction_Check(callable) || PyMethod_Check(callable)) {
-    frames_.will_call(PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable);
+    drawing_.will_call(PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable);
     return std::nullopt;
   }
   if (!names)
     if (std::optional<PyObject*> known = numbers_.answer(callable, arguments, n)) return known;
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
-  std::optional<Method> method;
+  std::optional<CMethod> method;
   if (!PyType_Check(callable)) method = method_of(callable, arguments, n);
   const bool entry_of_dict = method && method->n > 0 && method->self && PyDict_CheckExact(method->self);
   if (entry_of_dict && one_of(method->name, {"get", "__getitem__"}))
-    if (std::optional<PyObject*> given = entry(method->self, method->arguments[0])) return given;
+    if (PyObject* counter = counters_.entry(method->self, method->arguments[0])) return counter;
   PlainNumbers::Callee callee{callable};
   if (method) callee.self = method->self, callee.name = method->name;
   if (!numbers_.reads_digits(callee, arguments, all)) {
@@ -537,16 +399,16 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   return PyObject_Vectorcall(callable, plain.arguments(), n, names);
 }
 
-std::optional<PyObject*> Reads::call_unrecorded(PyObject* callable, const std::optional<Method>& method,
-                                                PyObject* const* arguments, size_t n, PyObject* names) {
+std::optional<PyObject*> OutsideCalls::call_unrecorded(PyObject* callable, const std::optional<CMethod>& method,
+                                                       PyObject* const* arguments, size_t n, PyObject* names) {
   if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
   if (method) return call_method(*method, callable, arguments, n, names);
   if (read_getter(callable, arguments, n)) return PyObject_Vectorcall(callable, arguments, n, names);
-  if (is_cython(callable) && of_random(origin(callable, nullptr))) change_global_generator(callable);
+  if (is_cython(callable) && of_random(origin(callable, nullptr))) sharp_.will_change_global_generator(callable);
   if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-    read_callable(callable);
+    deep_.read_callable(callable);
     Ref key = text("__call__");
-    read_class(Py_TYPE(callable), key.get(), class_attribute(Py_TYPE(callable), key.get()));
+    classes_.read(Py_TYPE(callable), key.get(), class_attribute(Py_TYPE(callable), key.get()));
     return std::nullopt;
   }
   return call_method({{}, nullptr, arguments, n, {}}, callable, arguments, n, names);

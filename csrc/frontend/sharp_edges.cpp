@@ -1,35 +1,14 @@
-// Calls of C code whose results or effects are no matter of their arguments: what `sharp_edges` tells of.
-#include <algorithm>
-#include <string_view>
+#include "frontend/sharp_edges.h"
 
-#include "frontend/kinds.h"
-#include "frontend/reads.h"
+#include "frontend/c_methods.h"
 #include "frontend/unseen.h"
+#include "python/errors.h"
 #include "python/mark.h"
 #include "python/text.h"
 
 namespace thunder::frontend {
 
 bool of_random(std::string_view module) { return module == "_random" || module.starts_with("numpy.random"); }
-
-// Where a C function comes from: its module, or the class of what it is a method of.
-std::string origin(PyObject* callable, PyObject* self) {
-  if (self && is_random(self)) return "_random";
-  if (self && PyModule_Check(self)) return PyModule_GetName(self);
-  PyObject* type = !self || PyType_Check(self) ? self : reinterpret_cast<PyObject*>(Py_TYPE(self));
-  for (PyObject* o : {callable, type}) {
-    PyObject* module = o ? PyObject_GetAttrString(o, "__module__") : nullptr;
-    if (!module) PyErr_Clear();
-    std::string name = module && PyUnicode_Check(module) ? printable(module) : "";
-    Py_XDECREF(module);
-    if (!name.empty()) return name;
-  }
-  return {};
-}
-
-bool one_of(std::string_view name, const std::initializer_list<std::string_view>& names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 namespace {
 
@@ -51,13 +30,14 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
 
 }  // namespace
 
-bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
+bool SharpCalls::allow(PyObject* callable, PyObject* self, std::string_view name) {
   std::string module = origin(callable, self), unseen;
-  if (self && !PyType_Check(self) && !PyModule_Check(self) && !fresh(self)) unseen = unseen_method(self, name, module);
-  if (!unseen.empty()) return leave_to_eager(unseen);
+  if (self && !PyType_Check(self) && !PyModule_Check(self) && !fresh_.has(self))
+    unseen = unseen_method(self, name, module);
+  if (!unseen.empty()) return leave_to_eager(tracer_, unseen);
   const char* reason = sharp_edge(module, name);
   if (!reason) return true;
-  if (reason == kInput) keep_not("calls " + std::string(name) + "(), which " + reason);
+  if (reason == kInput) not_kept_.add("calls " + std::string(name) + "(), which " + reason);
   if (edges_ == SharpEdges::Allow) return true;
   interpreter::NotInterpreting scope;
   std::string message = "[sharp_edges] " + (module == "builtins" ? "" : module + ".") + std::string(name) + "() " +
@@ -70,20 +50,40 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
   return tell(message);
 }
 
-bool Reads::tell(const std::string& message) const {
+bool SharpCalls::allow_setting(PyObject* callable) const {
+  const std::optional<Ref> name = refused_setting(callable);
+  if (!name) return true;
+  const std::string text = printable(name->get());
+  PyErr_Format(PyExc_NotImplementedError,
+               "[%s] the setting cannot be changed inside of a compiled function: call %s() outside of it\n  at %s",
+               text.c_str(), text.c_str(), interpreter::current_place().str().c_str());
+  mark_error(Mark::Compiler);
+  return false;
+}
+
+bool SharpCalls::tell(const std::string& message) const {
   if (edges_ == SharpEdges::Warn) return PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0;
   PyErr_SetString(PyExc_RuntimeError, message.c_str());
   mark_error(Mark::SharpEdge);
   return false;
 }
 
-// Functions of NumPy's own (seed()) write to the generator that all programs share.
-void Reads::change_global_generator(PyObject* callable) {
+void SharpCalls::will_change_global_generator(PyObject* callable) {
   static PyObject* global =
       PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("numpy.random.mtrand")).get(), "_rand");
-  touch(global);
+  states_.touch(global);
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  keep_not(std::string("calls ") + printable(name.get()) + "(), which " + kInput);
+  not_kept_.add(std::string("calls ") + printable(name.get()) + "(), which " + kInput);
+}
+
+void SharpCalls::tell_draws() {
+  if (const auto& place = tracer_.draws().opened()) {
+    const std::string does = "reads an array of random numbers, for each of which the function is compiled";
+    not_kept_.add(does, *place);
+    if (edges_ != SharpEdges::Allow) draws_.push_back("[sharp_edges] the function " + does + "\n  at " + place->str());
+  }
+  for (const std::string& message : draws_)
+    if (!tell(message)) throw PythonError();
 }
 
 }  // namespace thunder::frontend

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "frontend/hooks.h"
+#include "frontend/interpreter/interpreter.h"
 #include "python/lookup.h"
 #include "python/text.h"
 
@@ -44,6 +45,16 @@ std::string text_of(PyTypeObject* type, const char* attribute) {
 }
 
 }  // namespace
+
+bool leave_to_eager(Acquisition& acquisition, const std::string& does) {
+  interpreter::NotInterpreting scope;
+  try {
+    acquisition.leave_to_eager("the function " + does);
+  } catch (...) {
+    hooks().set_python_error();
+  }
+  return false;
+}
 
 bool sets_unseen(PyObject* o) {
   static PyObject* name = PyUnicode_InternFromString("__setattr__");

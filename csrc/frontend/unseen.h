@@ -1,9 +1,10 @@
-// Methods of C code that do what an acquisition can neither see nor take back, and a program not do again.
+// C code that does what an acquisition can neither see nor take back, and a program not do again.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "frontend/acquisition.h"
 #include "python/ref.h"
 
 namespace thunder::frontend {
@@ -14,5 +15,8 @@ std::string unseen_method(PyObject* self, std::string_view name, std::string_vie
 
 /// Whether C code of its class sets an object's attributes (decimal.Context).
 bool sets_unseen(PyObject* o);
+
+/// Ends the acquisition, because of what the function does; false, with the error set.
+bool leave_to_eager(Acquisition& acquisition, const std::string& does);
 
 }  // namespace thunder::frontend

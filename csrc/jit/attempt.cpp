@@ -139,12 +139,12 @@ std::variant<Ref, Again> Acquirer::run(frontend::Reads& reads, Tracer& tracer, c
   try {
     Tracing active;
     Ref result = function_runner()(tracer, function_.fn.get(), proxies.first.get(), proxies.second.get());
-    keeping_.once = reads.once();
+    keeping_.once = reads.not_kept().once();
     return result;
   } catch (const Interrupted&) {
     throw;
   } catch (...) {
-    keeping_.once = reads.once();
+    keeping_.once = reads.not_kept().once();
     raised_ = !tracer.calls().speaks() && failed_operators() == failed;
     if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
@@ -234,8 +234,8 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   }
   frontend::Reads reads(tracer, function_.options.sharp_edges);
   if (interprets) tracer.set_observer(&reads);
-  if (tracer.questions().int_varies) reads.take_counters(learned_.counters());
-  if (function_.is_module()) reads.name_root(function_.module.get(), "module");
+  if (tracer.questions().int_varies) reads.counters().take(learned_.counters());
+  if (function_.is_module()) reads.names().name_root(function_.module.get(), "module");
   ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols)
     e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.inputs().add_size(hint, may_be_one); });
@@ -250,9 +250,9 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads) &&
       ++draws_apart_ <= kMostDrawsApart)
     return again::DrawsApart{};
-  reads.tell_draws();
+  reads.sharp_edges().tell_draws();
   e.effects = reads.finish(e.environment);
-  keeping_.not_kept = reads.not_kept();
+  keeping_.not_kept = reads.not_kept().why();
   learned_.find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.
   const bool fits = !keeping_.once.empty() && learned_.knows(reads);

@@ -18,17 +18,17 @@ bool knows_tensors(const frontend::ClassUse* now, const frontend::ClassUse* know
 }  // namespace
 
 bool Learned::knows(const frontend::Reads& reads) const {
-  for (const auto& [o, owned] : reads.themselves())
+  for (const auto& [o, owned] : reads.arguments().themselves())
     if (!themselves_.count(o)) return false;
-  for (const auto& [type, use] : reads.uses())
+  for (const auto& [type, use] : reads.arguments().uses())
     if (auto known = uses_.find(type); use.identity && (known == uses_.end() || !known->second.identity)) return false;
-  return knows_tensors(frontend::use_of_tensors(&reads.uses()), frontend::use_of_tensors(&uses_));
+  return knows_tensors(frontend::use_of_tensors(&reads.arguments().uses()), frontend::use_of_tensors(&uses_));
 }
 
 bool Learned::learn(const frontend::Reads& reads) {
   bool more = false;
-  for (const auto& [o, owned] : reads.themselves()) more = themselves_.emplace(o, owned).second || more;
-  for (const auto& [type, use] : reads.uses()) {
+  for (const auto& [o, owned] : reads.arguments().themselves()) more = themselves_.emplace(o, owned).second || more;
+  for (const auto& [type, use] : reads.arguments().uses()) {
     auto [it, first] = uses_.try_emplace(type);
     frontend::ClassUse& known = it->second;
     const bool identity = known.identity, everything = known.everything, written = known.written;

@@ -34,9 +34,9 @@ class Learned {
   /// Calls that draw random numbers and are made as a whole.
   frontend::DrawingCalls& drawing_calls() { return drawing_calls_; }
   /// Whether there was a new one in it.
-  bool learn_drawing_calls(frontend::Reads& reads) { return drawing_calls_.add(reads.drawing_calls()); }
+  bool learn_drawing_calls(frontend::Reads& reads) { return drawing_calls_.add(reads.draws().found()); }
 
-  const frontend::Reads::Counters& counters() const { return counters_; }
+  const frontend::CounterPlaces& counters() const { return counters_; }
   /// Finds places that hold numbers before and after: self.step += 1.
   void find_counters(const std::vector<frontend::Effect>& effects);
   /// Others may change a number between the calls: `environment` does not hold because of one, if it names one.
@@ -49,7 +49,7 @@ class Learned {
   frontend::ClassUses uses_;
   frontend::Identities themselves_;
   std::unordered_map<std::string, int64_t> ints_;  // by place
-  frontend::Reads::Counters counters_;
+  frontend::CounterPlaces counters_;
   frontend::DrawingCalls drawing_calls_;
   std::map<std::pair<PyObject*, std::string>, std::vector<Ref>> changed_;  // numbers, by their places
 };

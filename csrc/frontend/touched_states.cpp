@@ -1,14 +1,10 @@
-// Code that reads or changes what C code keeps: the state is compared before and after, and in later calls.
+#include "frontend/touched_states.h"
+
 #include <algorithm>
 
 #include "core/error.h"
-#include "frontend/hooks.h"
-#include "frontend/reads.h"
-#include "python/mark.h"
-#include "python/text.h"
 
 namespace thunder::frontend {
-
 namespace {
 
 constexpr const char* kUsesWeak = "uses a weak reference that was made outside of it";
@@ -34,26 +30,20 @@ Ref last_owner(PyObject* object) {
 
 }  // namespace
 
-void Reads::keep_not(std::string why, const interpreter::Place& place) {
-  if (not_kept_.empty()) not_kept_ = "the program " + std::move(why) + "\n  at " + place.str();
-}
-void Reads::keep_not(std::string why) { keep_not(std::move(why), interpreter::current_place()); }
-
-void Reads::finish_weak(EnvironmentGuard& environment) {
+void TouchedStates::watch_weak(EnvironmentGuard& environment) {
   for (const Weak& w : weak_)
-    if (!environment.watch_weak(w.reference.get())) keep_not(kUsesWeak, w.place);
+    if (!environment.watch_weak(w.reference.get())) not_kept_.add(kUsesWeak, w.place);
 }
 
-bool Reads::shows_fresh_memory(PyObject* object) const {
+bool TouchedStates::shows_fresh_memory(PyObject* object) const {
   bool found = false;
-  for_each_owner(object, [&](PyObject* owner) { found = found || fresh(owner); });
+  for_each_owner(object, [&](PyObject* owner) { found = found || fresh_.has(owner); });
   return found;
 }
 
-// The state is about to be read or changed.
-void Reads::touch(StateOf of) {
+void TouchedStates::touch(StateOf of) {
   PyObject* owner = of.owner.get();
-  if (fresh(owner)) return;
+  if (fresh_.has(owner)) return;
   if (of.kind == StateOf::Memory) {
     interpreter::NotInterpreting scope;
     if (shows_fresh_memory(owner)) return;
@@ -66,42 +56,42 @@ void Reads::touch(StateOf of) {
   // The compiler switches gradients off around functions of the user's that it runs.
   Ref now = of.of_gradients() ? Ref::borrow(gradients_ ? Py_True : Py_False) : of.now();
   if (!now) {
-    keep_not("uses " + of.text() + ", which is not compared with what it is in another call");
+    not_kept_.add("uses " + of.text() + ", which is not compared with what it is in another call");
     return;
   }
   states_.push_back({std::move(of), std::move(now), {}, interpreter::current_place()});
 }
 
-void Reads::touch(PyObject* object) {
+void TouchedStates::touch(PyObject* object) {
   if (is_tensor(object)) return;
   if (takes_arrays_) return take_memory(object);
   see_drawn(object);
   if (std::optional<StateOf::Kind> kind = state_kind(object)) touch({*kind, Ref::borrow(object), Ref::borrow(Py_None)});
 }
 
-void Reads::take_memory(PyObject* object) {
+void TouchedStates::take_memory(PyObject* object) {
   if (state_kind(object) != StateOf::Memory) return;
   interpreter::NotInterpreting scope;
   Ref owner = last_owner(object);
-  if (!owner || fresh(owner.get())) return;
+  if (!owner || fresh_.has(owner.get())) return;
   taken_memory_.push_back(std::move(owner));
   for (const State& s : states_)
     if (s.of.kind == StateOf::Memory && !s.of.is(s.before.get())) refuse_written_memory(s);
 }
 
 // The program reads tensors of arrays once, before the changes that are made after it.
-void Reads::refuse_written_memory(const State& s) {
+void TouchedStates::refuse_written_memory(const State& s) {
   if (s.of.kind != StateOf::Memory || taken_memory_.empty()) return;
   const Ref owner = last_owner(s.of.owner.get());
   const bool taken =
       std::any_of(taken_memory_.begin(), taken_memory_.end(), [&](const Ref& t) { return t.get() == owner.get(); });
-  if (!taken || !tracer_.eager.why.empty()) return;
-  tracer_.eager.why = "the function writes to " + s.of.text() + ", of which it makes a tensor, at " + s.place.str();
+  if (!taken || !acquisition_.eager.why.empty()) return;
+  acquisition_.eager.why =
+      "the function writes to " + s.of.text() + ", of which it makes a tensor, at " + s.place.str();
 }
 
-// Whether the attribute belongs to what C code keeps.
-bool Reads::touch_attribute(PyObject* object, PyObject* name) {
-  if (PyWeakref_CheckProxy(object) && !fresh(object)) keep_not(kUsesWeak);
+bool TouchedStates::touch_attribute(PyObject* object, PyObject* name) {
+  if (PyWeakref_CheckProxy(object) && !fresh_.has(object)) not_kept_.add(kUsesWeak);
   if (is_thread_local(object)) {
     touch({StateOf::ThreadAttribute, Ref::borrow(object), Ref::borrow(name)});
     return true;
@@ -111,52 +101,30 @@ bool Reads::touch_attribute(PyObject* object, PyObject* name) {
   return true;
 }
 
-// What a slot, or an attribute of an object of C code that can be set, gives.
-void Reads::read_descriptor(PyObject* object, PyObject* name, PyObject* found) {
-  const bool slot = Py_IS_TYPE(found, &PyMemberDescr_Type) && (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
-  const bool settable =
-      Py_IS_TYPE(found, &PyGetSetDescr_Type) && reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset->set;
-  if ((!slot && !settable) || state_kind(object) || attribute_written(object, name)) return;
-  Ref now, again;
-  for (Ref* r : {&now, &again})
-    if (PyObject* o = PyObject_GenericGetAttr(object, name)) *r = Ref::steal(o);
-  PyErr_Clear();
-  // The class and the dict of an object have guards of their own.
-  if (!slot && (!now || !same_value(now.get(), again.get()) || PyType_Check(now.get()) || PyDict_Check(now.get())))
-    return;
-  came_from_outside(now.get());
-  attributes_.push_back({Ref::borrow(object), Ref::borrow(name), std::move(now)});
-}
-
-// Before a call of C code.
-void Reads::touch_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n) {
+void TouchedStates::will_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n) {
   if (self && is_context_variable(self)) touch({StateOf::Variable, Ref::borrow(self), Ref::borrow(Py_None)});
   else if (self) touch(self);
-  if (PyWeakref_CheckRef(callable) && !fresh(callable)) {
+  if (PyWeakref_CheckRef(callable) && !fresh_.has(callable)) {
     PyObject* target = PyWeakref_GetObject(callable);  // one that is dead stays dead
     if (is_tensor(target)) weak_.push_back({Ref::borrow(callable), interpreter::current_place()});
-    else if (target != Py_None) keep_not(kUsesWeak);
+    else if (target != Py_None) not_kept_.add(kUsesWeak);
   }
   if (std::optional<StateOf> setting = setting_of(callable, arguments, n)) touch(std::move(*setting));
 }
 
-bool Reads::allow_setting(PyObject* callable) const {
-  const std::optional<Ref> name = refused_setting(callable);
-  if (!name) return true;
-  const std::string text = printable(name->get());
-  PyErr_Format(PyExc_NotImplementedError,
-               "[%s] the setting cannot be changed inside of a compiled function: call %s() outside of it\n  at %s",
-               text.c_str(), text.c_str(), interpreter::current_place().str().c_str());
-  mark_error(Mark::Compiler);
-  return false;
+void TouchedStates::see_drawn(PyObject* object) {
+  if (!takes_arrays_) draws_.open(object);
 }
 
-bool Reads::sets() const {
+bool TouchedStates::touched(PyObject* owner) const {
+  return std::any_of(states_.begin(), states_.end(), [owner](const State& s) { return s.of.owner.get() == owner; });
+}
+
+bool TouchedStates::sets() const {
   return std::any_of(states_.begin(), states_.end(), [](const State& s) { return s.of.kind == StateOf::Setting; });
 }
 
-// After it.
-void Reads::called(PyObject* callable, PyObject* self, PyObject* result) {
+void TouchedStates::called(PyObject* callable, PyObject* self, PyObject* result) {
   for (State& s : states_) {
     PyObject* owner = s.of.owner.get();
     if (s.of.kind == StateOf::Setting && owner == callable) hooks().adopt_settings();
@@ -165,7 +133,11 @@ void Reads::called(PyObject* callable, PyObject* self, PyObject* result) {
   }
 }
 
-void Reads::put_back(State& s) {
+void TouchedStates::put_back() {
+  for (size_t i = states_.size(); i-- > 0;) put_back(states_[i]);
+}
+
+void TouchedStates::put_back(State& s) {
   if (s.of.is(s.before.get())) return;
   s.after = s.of.now();
   if (s.of.put(s.before.get()) && s.of.is(s.before.get())) return;
@@ -177,7 +149,7 @@ void Reads::put_back(State& s) {
   }
 }
 
-void Reads::finish_states(EnvironmentGuard& environment, std::vector<Effect>& out) {
+void TouchedStates::finish(EnvironmentGuard& environment, std::vector<Effect>& out) {
   for (State& s : states_) {
     if (!s.after) {
       if (s.of.kind != StateOf::Setting || !is_in_key(s.of.owner.get()))
@@ -185,8 +157,7 @@ void Reads::finish_states(EnvironmentGuard& environment, std::vector<Effect>& ou
       continue;
     }
     refuse_written_memory(s);
-    if (not_kept_.empty())
-      not_kept_ = "the program changes " + s.of.text() + ", which was made outside of it\n  at " + s.place.str();
+    not_kept_.add("changes " + s.of.text() + ", which was made outside of it", s.place);
     out.push_back({.kind = Effect::State, .owner = s.of.owner, .after = s.after, .state = s.of});
   }
   states_.clear();

@@ -1,0 +1,50 @@
+// Calls of C code whose results or effects are no matter of their arguments: what `sharp_edges` tells of.
+//
+// Owns the messages about draws, which come at the end: the acquisition shows that some of the draws are parts of a call
+// that is no sharp edge.  Tells why a program is not kept.  Calls the fresh objects, the touched states and the draws.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/fresh_objects.h"
+#include "frontend/not_kept.h"
+#include "frontend/touched_states.h"
+#include "frontend/tracer.h"
+
+namespace thunder::frontend {
+
+/// What to do where code reads or writes what cannot be guarded or done again.
+enum class SharpEdges { Allow, Warn, Error };
+
+class SharpCalls {
+ public:
+  SharpCalls(Tracer& tracer, SharpEdges edges, NotKept& not_kept, FreshObjects& fresh, TouchedStates& states)
+      : tracer_(tracer), edges_(edges), not_kept_(not_kept), fresh_(fresh), states_(states) {}
+
+  /// Before a call of a C function or method: false, with an exception set, if it cannot be made.
+  bool allow(PyObject* callable, PyObject* self, std::string_view name);
+  /// The same where the callable may set what cannot be set in a program.
+  bool allow_setting(PyObject* callable) const;
+  /// A function of NumPy's own (seed()), which writes to the generator that all programs share.
+  void will_change_global_generator(PyObject* callable);
+  /// Tells of the draws that were not made as a part of a call, and of arrays that were read; PythonError if they are
+  /// errors.
+  void tell_draws();
+
+ private:
+  bool tell(const std::string& message) const;
+
+  Tracer& tracer_;
+  SharpEdges edges_;
+  NotKept& not_kept_;
+  FreshObjects& fresh_;
+  TouchedStates& states_;
+  std::vector<std::string> draws_;  // messages about draws
+};
+
+/// Whether it is a module of Python's or NumPy's generators.
+bool of_random(std::string_view module);
+
+}  // namespace thunder::frontend
