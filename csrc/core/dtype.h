@@ -21,10 +21,10 @@ inline constexpr int kNumDTypes = 21;
 /// What kind of number: the lattice on which type promotion works.
 enum class NumberKind : uint8_t { Bool, Int, Float, Complex };
 
-std::string_view short_name(DType t);  ///< "f32", as annotations in traces print it.
-std::string_view torch_name(DType t);  ///< "float32", as in torch.float32.
+std::string_view short_name(DType t);        ///< "f32", as annotations in traces print it.
+std::string_view torch_name(DType t);        ///< "float32", as in torch.float32.
 std::string_view scalar_type_name(DType t);  ///< "Float", "Long", as most of PyTorch's messages spell a dtype.
-std::string_view cpp_type_name(DType t);  ///< "float", "c10::BFloat16", as its messages about matrix products do.
+std::string_view cpp_type_name(DType t);     ///< "float", "c10::BFloat16", as its messages about matrix products do.
 std::optional<DType> dtype_from_short_name(std::string_view name);
 std::optional<DType> dtype_from_torch_name(std::string_view name);
 

@@ -68,7 +68,7 @@ struct CacheEntry {
   std::string eager;              // why calls run the function itself; empty: they run the programs
   bool eager_warns = false;       // the user is told
   bool eager_for_tensor = false;  // since a tensor is one that no program takes
-  std::shared_ptr<const Entry> entry;
+  std::shared_ptr<const Programs> programs;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
   bool draws = false;           // random numbers, on the CPU
@@ -230,8 +230,8 @@ struct CacheEntry {
       return false;
     }
     if (!environment.check(why)) return false;
-    if (entry && !std::all_of(entry->placements.begin(), entry->placements.end(),
-                              [](const auto& p) { return !p || p->plan || p->holds(); })) {
+    if (programs && !std::all_of(programs->placements.begin(), programs->placements.end(),
+                                 [](const auto& p) { return !p || p->plan || p->holds(); })) {
       if (why) *why = "a DTensor that the function captured has other memory";
       return false;
     }

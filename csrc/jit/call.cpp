@@ -168,8 +168,8 @@ PyObject* JitFunction::run(CacheEntry& e, const CallKey& call, const CallArgumen
   std::vector<c10::IValue> inputs;
   inputs.reserve(e.sources.size());
   for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));
-  std::shared_ptr<const Entry> entry = e.entry;
-  for (const auto& p : entry->placements)
+  std::shared_ptr<const Programs> programs = e.programs;
+  for (const auto& p : programs->placements)
     if (p && p->plan) p->check();
   std::vector<c10::IValue> outputs;
   std::function<void()> before;
@@ -180,8 +180,8 @@ PyObject* JitFunction::run(CacheEntry& e, const CallKey& call, const CallArgumen
   }
   bool computing = false;
   try {
-    WithoutGil released(!entry->needs_python());
-    outputs = execute(entry, std::move(inputs), &computing);
+    WithoutGil released(!programs->needs_python());
+    outputs = execute(programs, std::move(inputs), &computing);
   } catch (...) {
     if (!computing || !e.repeatable) throw;
     if (before) before();

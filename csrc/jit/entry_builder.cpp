@@ -112,17 +112,17 @@ void EntryBuilder::write_in_place() {
 void EntryBuilder::build_programs() {
   CacheEntry& e = *program_.entry;
   const frontend::Acquired& acquired = program_.acquired;
-  std::shared_ptr<Entry> entry =
-      make_entry(record_->compiled, acquired.trivial_epilogue ? nullptr : &record_->epilogue);
+  std::shared_ptr<Programs> programs =
+      make_programs(record_->compiled, acquired.trivial_epilogue ? nullptr : &record_->epilogue);
   // Sums with fewer roundings than eager's are for those who did not ask for eager's.
   if (!function_.options.compile.fusion.eager_numerics) {
-    entry->accumulated = function_.accumulated;
-    if (entry->backward) entry->backward->add_to_sums(function_.accumulated);
+    programs->accumulated = function_.accumulated;
+    if (programs->backward) programs->backward->add_to_sums(function_.accumulated);
   }
-  entry->enables_grad = with_grad_ && !grad_enabled_;
-  entry->differentiated = e.float8_recorded;
-  entry->retained = acquired.retained;
-  place(*entry, std::move(distributed_.placements));
+  programs->enables_grad = with_grad_ && !grad_enabled_;
+  programs->differentiated = e.float8_recorded;
+  programs->retained = acquired.retained;
+  place(*programs, std::move(distributed_.placements));
   e.plan = distributed_.distribution.plan;
   e.synchronization = distributed_.distribution.mode;
   // With "no caching" no entry has a second run.
@@ -130,9 +130,9 @@ void EntryBuilder::build_programs() {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)
       by_address.push_back(s.kind == frontend::InputSource::Captured);
-    use_graphs(*entry, function_.options.graphs, record_->compiled, std::move(by_address));
+    use_graphs(*programs, function_.options.graphs, record_->compiled, std::move(by_address));
   }
-  e.entry = std::move(entry);
+  e.programs = std::move(programs);
 }
 
 }  // namespace thunder

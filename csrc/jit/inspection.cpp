@@ -4,7 +4,7 @@ namespace thunder {
 
 void Inspection::take(std::shared_ptr<const CompileRecord> of, const CacheEntry& e) {
   record = std::move(of);
-  programs = e.entry;
+  programs = e.programs;
   number_guards = e.symbols ? e.symbols->text() : std::vector<std::string>();
   symbols = e.symbols ? e.symbols->symbol_text() : std::vector<std::string>();
   for (std::string& line : e.checks.text()) number_guards.push_back(std::move(line));

@@ -37,7 +37,7 @@ struct Keeping {
 /// An Inspection owns the record and the texts, which stay until the next program is compiled.
 struct Inspection {
   std::shared_ptr<const CompileRecord> record;  ///< null before the first program
-  std::shared_ptr<const Entry> programs;        ///< null before the first that runs
+  std::shared_ptr<const Programs> programs;     ///< null before the first that runs
   /// What the program asked about sizes and numbers, which calls must agree with to run it.
   std::vector<std::string> number_guards;
   std::vector<std::string> symbols;  ///< "s0: size 1 of tensor argument 0"

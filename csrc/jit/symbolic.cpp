@@ -104,7 +104,7 @@ std::string SymbolicLayout::str() const {
     for (const Extent& e : entries)
       out.push_back(e.kind == Extent::Constant ? std::to_string(e.at)
                     : e.kind == Extent::Int    ? "n"
-                                              : cat("that of dimension ", e.at, " * its size"));
+                                               : cat("that of dimension ", e.at, " * its size"));
     return "[" + join(out) + "]";
   };
   return text(sizes_) + " strides=" + text(strides_);

@@ -84,7 +84,7 @@ std::vector<int64_t> order_of(const std::vector<int64_t>& strides) {
 
 // The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar,
 // say).
-at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
+at::Tensor as_expected(at::Tensor g, const Programs::Layout& layout) {
   if (layout.sparse) return g;
   if (g.layout() != at::kStrided) g = g.to_dense();
   if (g.is_conj()) g = g.resolve_conj();
@@ -98,12 +98,12 @@ at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
 // Zeros for outputs without a gradient whose cotangent may not be missing, one tensor for all that are alike.
 class Zeros {
  public:
-  Zeros(const torch::autograd::Node& node, const Entry& entry) : node_(node), entry_(entry) {}
+  Zeros(const torch::autograd::Node& node, const Programs& programs) : node_(node), programs_(programs) {}
 
   template <class F>
   at::Tensor get(size_t output, F&& make) {
     const torch::autograd::InputMetadata& of = node_.input_metadata(output);
-    const Entry::Layout& layout = entry_.cotangents[output];
+    const Programs::Layout& layout = programs_.cotangents[output];
     if (!layout.known || of.is_tensor_subclass() || of.is_cpp_nested_tensor()) return make();
     for (const Made& m : made_)
       if (m.sizes == layout.sizes && m.zeros.strides() == at::IntArrayRef(layout.strides) &&
@@ -118,13 +118,13 @@ class Zeros {
     at::Tensor zeros;
   };
   const torch::autograd::Node& node_;
-  const Entry& entry_;
+  const Programs& programs_;
   std::vector<Made> made_;
 };
 
 // Tells the other processes where a program raises, which leaves collectives undone.
 template <class F>
-auto communicating(const Entry& e, F&& run) {
+auto communicating(const Programs& e, F&& run) {
   if (e.placements.empty()) return run();
   try {
     return run();
@@ -138,9 +138,9 @@ auto communicating(const Entry& e, F&& run) {
 }
 
 struct ThunderBackward final : Node {
-  explicit ThunderBackward(std::shared_ptr<const Entry> e) : entry(std::move(e)) {}
+  explicit ThunderBackward(std::shared_ptr<const Programs> p) : programs(std::move(p)) {}
 
-  std::string name() const override { return "ThunderBackward(" + entry->name + ")"; }
+  std::string name() const override { return "ThunderBackward(" + programs->name + ")"; }
 
   void release_variables() override {
     std::shared_ptr<void> notes;  // Python's lock, which its end takes, is taken without ours
@@ -154,7 +154,7 @@ struct ThunderBackward final : Node {
 
   // A node that saved nothing may run again, as PyTorch's own may.  With the mutex.
   void check_runs_once() const {
-    TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
+    TORCH_CHECK(!released || (saved.empty() && programs->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
   }
 
   // The engine says so right before a run after which nobody needs what is saved.
@@ -167,7 +167,7 @@ struct ThunderBackward final : Node {
     std::lock_guard<std::mutex> lock(mutex);
     check_runs_once();
     std::vector<c10::IValue> inputs;
-    inputs.reserve(saved.size() + numbers.size() + entry->cotangents.size());
+    inputs.reserve(saved.size() + numbers.size() + programs->cotangents.size());
     for (SavedVariable& s : saved) inputs.emplace_back(s.unpack(pointer_to(this)));
     inputs.insert(inputs.end(), numbers.begin(), numbers.end());
     lease = graph;
@@ -184,36 +184,37 @@ struct ThunderBackward final : Node {
                                bool accumulate) const {
     const bool last = !torch::autograd::get_current_graph_task_keep_graph();
     // A sum is rounded otherwise where a product is added to it, so that happens whether or not there is a graph.
-    const bool adds = accumulate && LeafAccumulation::any(*this, entry->backward->accumulable());
+    const bool adds = accumulate && LeafAccumulation::any(*this, programs->backward->accumulable());
     if (lease && !adds) {
       for (at::Tensor& g : grads)
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
       const bool plain =
           std::all_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
       if (plain)
-        if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads, last)) return *std::move(results);
+        if (auto results = programs->graphs->backward(*programs, *lease, inputs, grads, last))
+          return *std::move(results);
     }
     if (lease) lease->graph().add_kept(inputs);
     add_cotangents(inputs, grads);
     grads.clear();
     std::optional<LeafAccumulation> accumulation;
-    if (adds) accumulation.emplace(*this, inputs, *entry->accumulated);
+    if (adds) accumulation.emplace(*this, inputs, *programs->accumulated);
     GraphRun timed;
-    if (graph_row && !adds) timed = entry->graphs->start_backward(*entry, graph_row, inputs);
+    if (graph_row && !adds) timed = programs->graphs->start_backward(*programs, graph_row, inputs);
     const RunsBackward now(last);
-    inputs = entry->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
-    if (entry->graphs) entry->graphs->backward_has_run(timed, inputs);
+    inputs = programs->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
+    if (programs->graphs) programs->graphs->backward_has_run(timed, inputs);
     return inputs;
   }
 
   void add_cotangents(std::vector<c10::IValue>& inputs, variable_list& grads) const {
-    Zeros zeros(*this, *entry);
+    Zeros zeros(*this, *programs);
     for (size_t i = 0; i < grads.size(); ++i) {
-      if (!entry->backward->reads_input(inputs.size())) {
+      if (!programs->backward->reads_input(inputs.size())) {
         inputs.emplace_back();
         continue;
       }
-      const Entry::Layout& layout = entry->cotangents[i];
+      const Programs::Layout& layout = programs->cotangents[i];
       if (grads[i].defined()) inputs.emplace_back(as_expected(std::move(grads[i]), layout));
       else if (may_be_missing(i)) inputs.emplace_back(at::Tensor());
       else inputs.emplace_back(zeros.get(i, [&] { return as_expected(input_metadata(i).zeros_like(), layout); }));
@@ -223,7 +224,7 @@ struct ThunderBackward final : Node {
   // Zeros of a tensor's class are of that class.
   bool may_be_missing(size_t i) const {
     const torch::autograd::InputMetadata& of = input_metadata(i);
-    return entry->optional_cotangents[i] && !of.is_tensor_subclass() && !of.is_cpp_nested_tensor();
+    return programs->optional_cotangents[i] && !of.is_tensor_subclass() && !of.is_cpp_nested_tensor();
   }
 
   // The bits of the outputs that have a gradient (passes/reach.h), all where each has one.
@@ -238,7 +239,7 @@ struct ThunderBackward final : Node {
   }
 
   std::string why_no_rerun() const {
-    return call_inputs ? entry->rerun->problem(*call_inputs) : "parameters are distributed, or layers in float8";
+    return call_inputs ? programs->rerun->problem(*call_inputs) : "parameters are distributed, or layers in float8";
   }
 
   // Gradients with a history, see rerun.h.
@@ -250,16 +251,16 @@ struct ThunderBackward final : Node {
     }
     std::vector<char> wanted(num_outputs());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = next_edge(i).is_valid();
-    variable_list out = entry->rerun->gradients(*call_inputs, grads, wanted);
+    variable_list out = programs->rerun->gradients(*call_inputs, grads, wanted);
     if (!torch::autograd::get_current_graph_task_keep_graph()) release_variables();
     return out;
   }
 
   variable_list apply(variable_list&& grads) override {
     std::optional<CallerRuns> runs;
-    if (entry->forward->uses_gpu() || (entry->graphs && entry->graphs->on_host())) runs.emplace(caller);
+    if (programs->forward->uses_gpu() || (programs->graphs && programs->graphs->on_host())) runs.emplace(caller);
     bool create_graph = c10::GradMode::is_enabled();
-    THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
+    THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, programs->name,
                   "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
                   "function that was called outside of them. Call the original function there");
     const std::string no_rerun = create_graph ? why_no_rerun() : std::string();
@@ -267,9 +268,9 @@ struct ThunderBackward final : Node {
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
     // A CUDA graph may leave all gradients in its own memory: programs that run as such graphs do the same.
-    const bool accumulate = run_by_engine.exchange(false) && all_used && entry->accumulated &&
-                            (!entry->graphs || entry->graphs->copies_gradients()) &&
-                            !entry->backward->accumulable().empty() && LeafAccumulation::allowed_now(*this);
+    const bool accumulate = run_by_engine.exchange(false) && all_used && programs->accumulated &&
+                            (!programs->graphs || programs->graphs->copies_gradients()) &&
+                            !programs->backward->accumulable().empty() && LeafAccumulation::allowed_now(*this);
     torch::autograd::edge_list edges;
     if (create_graph) {
       edges = torch::autograd::collect_next_edges(grads);
@@ -281,12 +282,12 @@ struct ThunderBackward final : Node {
       BelowAutograd guard;
       const RunningBackward running(*this, calls, used);
       results =
-          communicating(*entry, [&] { return run(std::move(results), std::move(grads), lease.get(), accumulate); });
+          communicating(*programs, [&] { return run(std::move(results), std::move(grads), lease.get(), accumulate); });
     }
-    if (entry->differentiated) *entry->differentiated = true;
+    if (programs->differentiated) *programs->differentiated = true;
     variable_list out(num_outputs());
     if (!all_used) drop_unused(results, used);
-    for (const auto& p : entry->placements)
+    for (const auto& p : programs->placements)
       if (p && p->plan) {
         ++p->plan->backwards;
         break;
@@ -294,7 +295,7 @@ struct ThunderBackward final : Node {
     for (size_t i = 0; i < out.size(); ++i) {
       if (!next_edge(i).is_valid() || !results[i].isTensor()) continue;
       out[i] = without_history(std::move(results[i]).toTensor());
-      if (const distributed::Placement* p = entry->placement(i)) out[i] = p->gradient(std::move(out[i]));
+      if (const distributed::Placement* p = programs->placement(i)) out[i] = p->gradient(std::move(out[i]));
     }
     if (!create_graph) return out;
     variable_list made = kept_gradients(calls);
@@ -308,7 +309,8 @@ struct ThunderBackward final : Node {
   void drop_unused(std::vector<c10::IValue>& gradients, uint64_t used) const {
     HookSearch hooks;
     for (size_t i = 0; i < gradients.size(); ++i)
-      if (gradients[i].isTensor() && (entry->reaches[i] & used) == 0 && !hooks.found_from(next_edge(i).function.get()))
+      if (gradients[i].isTensor() && (programs->reaches[i] & used) == 0 &&
+          !hooks.found_from(next_edge(i).function.get()))
         gradients[i] = {};
   }
 
@@ -317,14 +319,14 @@ struct ThunderBackward final : Node {
 
   void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges,
                               const std::string& why) const {
-    auto node = make_node<NoDoubleBackward>(entry->name, why);
+    auto node = make_node<NoDoubleBackward>(programs->name, why);
     node->set_next_edges(std::move(edges));
     for (at::Tensor& g : gradients) {
       if (g.defined()) torch::autograd::set_history(g, node);
     }
   }
 
-  std::shared_ptr<const Entry> entry;
+  std::shared_ptr<const Programs> programs;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
   BackwardCalls calls;
@@ -389,20 +391,21 @@ class InputRecord {
 };
 
 // Whether an input must outlive the forward program.
-bool keep_input(const Entry& e, size_t i, bool grad) {
+bool keep_input(const Programs& e, size_t i, bool grad) {
   return (e.epilogue && e.epilogue->reads_input(i)) || (grad && e.input_is_saved[i]);
 }
 
 // What a call with gradients gathers before the forward runs and turns into a node afterwards.
 class Recording {
  public:
-  Recording(const std::shared_ptr<const Entry>& entry, const Values& inputs) : entry_(entry), edges_(inputs.size()) {
-    if (entry->rerun) call_inputs_.emplace();
+  Recording(const std::shared_ptr<const Programs>& programs, const Values& inputs)
+      : programs_(programs), edges_(inputs.size()) {
+    if (programs->rerun) call_inputs_.emplace();
     for (size_t i = 0; i < inputs.size(); ++i) {
       record_.add(inputs[i]);
       if (call_inputs_) call_inputs_->add(inputs[i]);
-      const at::Tensor* t = entry->has_gradient[i] ? defined_tensor(inputs[i]) : nullptr;
-      if (const distributed::Placement* p = entry->placement(i); p && t) t = &p->current();
+      const at::Tensor* t = programs->has_gradient[i] ? defined_tensor(inputs[i]) : nullptr;
+      if (const distributed::Placement* p = programs->placement(i); p && t) t = &p->current();
       if (!t || !t->requires_grad()) continue;
       edges_[i] = torch::autograd::impl::gradient_edge(*t);
       any_ = true;
@@ -413,13 +416,13 @@ class Recording {
   void finish(const Values& kept, Values& leaves, GraphRun run) {
     if (!any_) return;
     separate_outputs(leaves);
-    auto node = make_node<ThunderBackward>(entry_);
+    auto node = make_node<ThunderBackward>(programs_);
     node->set_next_edges(std::move(edges_));
-    for (size_t i : entry_->differentiable_outputs) {
+    for (size_t i : programs_->differentiable_outputs) {
       if (defined_tensor(leaves[i])) torch::autograd::set_history(leaves[i].toTensor(), node);
       else node->add_input_metadata(Node::undefined_input());
     }
-    for (int64_t i : entry_->retained) retain(*node, leaves, i);
+    for (int64_t i : programs_->retained) retain(*node, leaves, i);
     node->graph_row = std::move(run.row);
     node->caller = this_calling_thread();
     node->call_inputs = std::move(call_inputs_);
@@ -435,11 +438,11 @@ class Recording {
 
   // The outputs must be tensors of their own before history is set on them.
   void separate_outputs(Values& leaves) const {
-    for (size_t i : entry_->differentiable_outputs) {
+    for (size_t i : programs_->differentiable_outputs) {
       const at::Tensor* t = defined_tensor(leaves[i]);
       if (!t) continue;
       bool shared = t->requires_grad() || record_.is_input(*t);
-      for (size_t j = 0; j < entry_->num_outputs && !shared; ++j) {
+      for (size_t j = 0; j < programs_->num_outputs && !shared; ++j) {
         const at::Tensor* other = j == i ? nullptr : defined_tensor(leaves[j]);
         shared = other && other->is_same(*t);
       }
@@ -448,7 +451,7 @@ class Recording {
   }
 
   void save(ThunderBackward& node, const Values& kept, Values& leaves) {
-    const Entry& e = *entry_;
+    const Programs& e = *programs_;
     record_.add_outputs(leaves, e.num_outputs);
     node.saved.reserve(e.num_saved_tensors);
     for (size_t i = 0; i < e.num_saved_tensors; ++i) {
@@ -479,7 +482,7 @@ class Recording {
         node.saved.emplace_back();
       }
     }
-    const auto numbers = outputs.begin() + static_cast<ptrdiff_t>(entry_->num_outputs);
+    const auto numbers = outputs.begin() + static_cast<ptrdiff_t>(programs_->num_outputs);
     node.numbers.assign(numbers, outputs.end());
     node.graph = std::move(graph);
   }
@@ -487,7 +490,7 @@ class Recording {
   // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a
   // copy.
   bool save_copy(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
-    for (size_t i : entry_->written_inputs) {
+    for (size_t i : programs_->written_inputs) {
       const at::Tensor* written = defined_tensor(kept[i]);
       if (!written || !written->has_storage() || !t.has_storage() || !written->is_alias_of(t)) continue;
       BelowAutograd guard;
@@ -510,7 +513,7 @@ class Recording {
     node.saved.emplace_back(t, is_output);
   }
 
-  std::shared_ptr<const Entry> entry_;
+  std::shared_ptr<const Programs> programs_;
   torch::autograd::edge_list edges_;
   std::optional<CallInputs> call_inputs_;
   InputRecord record_;
@@ -519,9 +522,9 @@ class Recording {
 
 }  // namespace
 
-std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs,
+std::vector<c10::IValue> execute(const std::shared_ptr<const Programs>& programs, std::vector<c10::IValue> inputs,
                                  bool* computing) {
-  const Entry& e = *entry;
+  const Programs& e = *programs;
   THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ",
                  inputs.size());
   std::optional<CallerRuns> runs;
@@ -536,7 +539,7 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
       if (keep_input(e, i, grad)) kept[i] = inputs[i];
   }
   std::optional<Recording> recording;
-  if (grad) recording.emplace(entry, inputs);
+  if (grad) recording.emplace(programs, inputs);
   Values leaves;
   GraphRun run;
   {

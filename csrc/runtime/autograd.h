@@ -16,8 +16,8 @@
 
 namespace thunder {
 
-/// What execute() runs.  Made by make_entry(); immutable once it is in use.
-struct Entry {
+/// What execute() runs.  Made by make_programs(); immutable once it is in use.
+struct Programs {
   /// The node's name in the profiler and in error messages: "computation" runs as "ThunderBackward(computation)".
   std::string name = "computation";
 
@@ -71,7 +71,7 @@ struct Entry {
   /// Counts the gradients that a backward added to the leaves' .grad while it ran; null: it never does.
   std::shared_ptr<std::atomic<size_t>> accumulated;
 
-  /// Set once a backward of this or another entry has run; null: nobody asks.
+  /// Set once a backward of these or other programs has run; null: nobody asks.
   std::shared_ptr<std::atomic<bool>> differentiated;
 
   /// Runs the programs as graphs where it can; null if it never is to.
@@ -82,19 +82,19 @@ struct Entry {
 };
 
 /// Builds the programs of a compilation.  `epilogue` (a claimed trace) may be null.
-std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogue = nullptr);
+std::shared_ptr<Programs> make_programs(const Compiled& compiled, const Trace* epilogue = nullptr);
 /// Says which inputs of the forward are distributed parameters, one per input.  The backward runs for those whose
 /// gradients it keeps, too.
-void place(Entry& entry, std::vector<std::shared_ptr<const distributed::Placement>> placements);
-/// From now on the entry's programs run as graphs where they can.  `by_address`, per input of the forward: it is the same
+void place(Programs& programs, std::vector<std::shared_ptr<const distributed::Placement>> placements);
+/// From now on the programs run as graphs where they can.  `by_address`, per input of the forward: it is the same
 /// tensor at every call, and read where it lies.  Needs the GIL.
-void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
+void use_graphs(Programs& programs, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
                 std::vector<char> by_address);
 
-/// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and
+/// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If they have a backward and
 /// grad mode is on, the differentiable outputs get one autograd node.  Then runs the epilogue.  `computing` is true
 /// while the forward runs: nothing outside is written to before and in it, and no code of the user's is called.
-std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs,
+std::vector<c10::IValue> execute(const std::shared_ptr<const Programs>& programs, std::vector<c10::IValue> inputs,
                                  bool* computing = nullptr);
 
 }  // namespace thunder

@@ -42,7 +42,7 @@ bool EntryGraphs::too_large(Direction& direction, GraphRow::Direction& row, int6
   return true;
 }
 
-EntryGraphs::Copied EntryGraphs::copied(const Entry& entry, const GraphRow& row, const ForwardGraph& graph) {
+EntryGraphs::Copied EntryGraphs::copied(const Programs& programs, const GraphRow& row, const ForwardGraph& graph) {
   Copied out;
   const std::vector<int64_t>&outputs = row.forward.given, &gradients = row.backward.given;
   const auto lent = [&](const GraphRow::Direction& direction, size_t i) {
@@ -51,8 +51,8 @@ EntryGraphs::Copied EntryGraphs::copied(const Entry& entry, const GraphRow& row,
   for (size_t i = 0; i < outputs.size(); ++i) out.outputs += lent(row.forward, i) ? 0 : outputs[i];
   for (size_t i = 0; i < gradients.size(); ++i) out.gradients += lent(row.backward, i) ? 0 : gradients[i];
   // As large as the outputs.
-  for (size_t k = 0; k < entry.differentiable_outputs.size(); ++k) {
-    const size_t i = entry.differentiable_outputs[k];
+  for (size_t k = 0; k < programs.differentiable_outputs.size(); ++k) {
+    const size_t i = programs.differentiable_outputs[k];
     const bool missing = k < row.missing.size() && row.missing[k];
     if (!missing && i < outputs.size()) out.cotangents += outputs[i];
   }

@@ -30,26 +30,26 @@ int64_t input_below(const Values& inputs, const at::Tensor& t) {
 
 }  // namespace
 
-std::string ForwardGraph::plan(const Entry& entry, const Values& inputs, const std::vector<char>& to_lend) {
-  std::string why = plan_outputs(entry, to_lend);
+std::string ForwardGraph::plan(const Programs& programs, const Values& inputs, const std::vector<char>& to_lend) {
+  std::string why = plan_outputs(programs, to_lend);
   if (!why.empty()) return why;
-  plan_saved(entry, inputs);
+  plan_saved(programs, inputs);
   const bool overwritten = recording->writes() && std::any_of(saved.begin(), saved.end(), [](const Saved& s) {
                              return s.from == Saved::From::Copied;
                            });
   return overwritten ? "what it saves for the backward shares memory with what it writes to" : "";
 }
 
-std::string ForwardGraph::plan_outputs(const Entry& entry, const std::vector<char>& to_lend) {
+std::string ForwardGraph::plan_outputs(const Programs& programs, const std::vector<char>& to_lend) {
   using From = Output::From;
   const Values &results = recording->results(), &read = recording->inputs();
-  for (size_t i = 0; i < entry.num_outputs; ++i) {
+  for (size_t i = 0; i < programs.num_outputs; ++i) {
     Output out;
-    if (recording->writes() && !entry.plain->gives(i, read.size())) {
+    if (recording->writes() && !programs.plain->gives(i, read.size())) {
       outputs.push_back(out);
       continue;
     }
-    if (int64_t input = entry.forward->output_is_input(i); input >= 0) {
+    if (int64_t input = programs.forward->output_is_input(i); input >= 0) {
       out = {From::Input, static_cast<size_t>(input)};
     } else if (const at::Tensor* t = defined_tensor(results[i])) {
       if (t->device().type() != recording->device() || !t->has_storage()) return "it gives a tensor on another device";
@@ -83,19 +83,19 @@ bool ForwardGraph::loans_out() const {
                                        [](const auto& b) { return b->overwrites && any_out(b->loans); });
 }
 
-void ForwardGraph::plan_saved(const Entry& entry, const Values& inputs) {
+void ForwardGraph::plan_saved(const Programs& programs, const Values& inputs) {
   using From = Saved::From;
   const Values &results = recording->results(), &read = recording->inputs();
   auto written = [&](const at::Tensor& t) {
-    return std::any_of(entry.written_inputs.begin(), entry.written_inputs.end(), [&](size_t i) {
+    return std::any_of(programs.written_inputs.begin(), programs.written_inputs.end(), [&](size_t i) {
       const at::Tensor* w = defined_tensor(inputs[i]);
       return w && storage_of(*w) == storage_of(t);
     });
   };
-  for (size_t i = 0; i < entry.num_saved_tensors; ++i) {
+  for (size_t i = 0; i < programs.num_saved_tensors; ++i) {
     Saved s;
-    s.input = entry.saved_is_input[i];
-    if (const at::Tensor* t = defined_tensor(results[entry.num_outputs + i])) {
+    s.input = programs.saved_is_input[i];
+    if (const at::Tensor* t = defined_tensor(results[programs.num_outputs + i])) {
       s.tensor = *t;
       const bool is_input = s.input >= 0;
       if (is_input) s.tensor = read[static_cast<size_t>(s.input)].toTensor();
@@ -105,7 +105,7 @@ void ForwardGraph::plan_saved(const Entry& entry, const Values& inputs) {
       else if (caller && is_input) s.from = From::Caller;
       // What was copied into the recording keeps its value, whatever the epilogue writes.
       else if (s.input >= 0 && written(inputs[static_cast<size_t>(s.input)].toTensor())) s.input = -1;
-      for (size_t j = 0; s.input < 0 && s.output < 0 && j < entry.num_outputs; ++j)
+      for (size_t j = 0; s.input < 0 && s.output < 0 && j < programs.num_outputs; ++j)
         if (const at::Tensor* out = defined_tensor(results[j]); out && storage_of(*out) == storage_of(*t))
           s.output = static_cast<int64_t>(j);
     }

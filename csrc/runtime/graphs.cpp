@@ -101,7 +101,7 @@ int64_t sum_of(const std::vector<int64_t>& bytes) { return std::accumulate(bytes
 
 }  // namespace
 
-EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& entry, const Compiled& compiled,
+EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Programs& programs, const Compiled& compiled,
                          std::vector<char> by_address)
     : settings_(std::move(settings)), by_address_(std::move(by_address)), written_(by_address_.size(), 0) {
   Device device;
@@ -117,11 +117,11 @@ EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& e
   forward_.warm = backward_.warm = !settings_->warm_up;
   for (size_t i = 0; i < compiled.forward.inputs.size(); ++i)
     if (!compiled.forward.inputs[i].type().is_tensor()) numbers_.push_back(i);
-  for (size_t i : entry.written_inputs) written_[i] = 1;
+  for (size_t i : programs.written_inputs) written_[i] = 1;
   in_place_.resize(by_address_.size());
   for (size_t i : written_in_place(compiled.forward)) in_place_[i] = 1;
   arguments_.resize(by_address_.size());
-  may_write_ = entry.plain && saves_no(compiled, entry.written_inputs);
+  may_write_ = programs.plain && saves_no(compiled, programs.written_inputs);
   if (!forward_.off)
     if (std::string why = settings_->refusal(); !why.empty()) give_up(forward_, why);
   trains_ = compiled.has_backward;
@@ -231,12 +231,12 @@ std::optional<std::vector<GraphRecording::Place>> EntryGraphs::places_for(const 
 
 // ---- forward --------------------------------------------------------------------------------------------------------
 
-GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& outputs) {
+GraphRun EntryGraphs::forward(const Programs& programs, const Values& inputs, Values& outputs) {
   GraphRun run;
   if (forward_.off) return run;
   Gil gil;
   void* stream = settings_->stream(index_);
-  const bool shared = entry.backward == nullptr;
+  const bool shared = programs.backward == nullptr;
   const bool alone =
       !somebody_watches(!shared) && !GraphSettings::recording && (!stream || !settings_->somebody_records());
   const bool usable = alone && forward_.warm.exchange(true) && (!shared || !SharedReplay::any(stream));
@@ -248,7 +248,7 @@ GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& 
   if (!graph) learn(inputs);
   if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward)) {
     const AlonePeriod alone;
-    if (nobody_else_calls(forward_)) graph = record_forward(entry, run.row, inputs, stream);
+    if (nobody_else_calls(forward_)) graph = record_forward(programs, run.row, inputs, stream);
   }
   if (!graph) {
     ++settings_->ungraphed;
@@ -348,17 +348,18 @@ bool EntryGraphs::make_memory(GraphRow& row, int64_t bytes) {
 }
 
 // Of the epilogue, if all that it writes to is read where it lies.
-GraphRecording::Writes EntryGraphs::writes_of(const Entry& entry, const std::vector<Place>& places) const {
+GraphRecording::Writes EntryGraphs::writes_of(const Programs& programs, const std::vector<Place>& places) const {
   if (!may_write_) return {};
-  const auto& writes = entry.plain->writes;
+  const auto& writes = programs.plain->writes;
   const bool in_place = std::all_of(writes.begin(), writes.end(), [&](const auto& w) {
     return by_address_[w.second] || places[w.second] == Place::Learned;
   });
   return in_place ? writes : GraphRecording::Writes();
 }
 
-std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, const std::shared_ptr<GraphRow>& row,
-                                                          const Values& inputs, void* stream) {
+std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Programs& programs,
+                                                          const std::shared_ptr<GraphRow>& row, const Values& inputs,
+                                                          void* stream) {
   auto graph = std::make_shared<ForwardGraph>();
   graph->row = row;
   try {
@@ -372,24 +373,24 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
       if (++row->postponed > kPostponed) give_up(forward_, row->forward, why);
       return nullptr;
     }
-    GraphRecording::Writes writes = writes_of(entry, *places);
+    GraphRecording::Writes writes = writes_of(programs, *places);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool written = std::any_of(writes.begin(), writes.end(), [&](const auto& w) { return w.second == i; });
-      if (!written && !entry.forward->reads_input(i)) (*places)[i] = Place::Unread;
+      if (!written && !programs.forward->reads_input(i)) (*places)[i] = Place::Unread;
       const at::Tensor* t = defined_tensor(inputs[i]);
       THUNDER_CHECK((*places)[i] == Place::Unread || (*places)[i] == Place::Number ||
                         (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
     // Recordings without a backward share memory with others, which are replayed while a loan is out.
-    graph->lends = entry.backward && may_lend(*row);
-    const Copied copies = copied(entry, *row, *graph);
+    graph->lends = programs.backward && may_lend(*row);
+    const Copied copies = copied(programs, *row, *graph);
     if (copies_too_much(forward_, *row, inputs, *places, copies) || holds_too_much_twice(*row, copies)) return nullptr;
     if (!make_room(*row)) return nullptr;
     if (!make_memory(*row, std::max(forward_.live, row->forward.results))) return nullptr;
     const int64_t most = most_bytes();
-    graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
-                                              index_, {.shared = entry.backward == nullptr});
+    graph->recording = GraphRecording::record(settings_, programs.forward, inputs, *std::move(places),
+                                              std::move(writes), index_, {.shared = programs.backward == nullptr});
     const int64_t bytes = graph->recording->bytes();
     row->forward.results = std::max(row->forward.results, bytes);  // the next attempt knows
     if (bytes > most) {
@@ -397,7 +398,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
       make_memory(*row, bytes);
       return nullptr;
     }
-    if (why = graph->plan(entry, inputs, to_lend(*row, *graph)); !why.empty()) {
+    if (why = graph->plan(programs, inputs, to_lend(*row, *graph)); !why.empty()) {
       give_up(forward_, row->forward, why);
       return nullptr;
     }
@@ -412,7 +413,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
 
 // ---- backward -------------------------------------------------------------------------------------------------------
 
-std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease& lease, const Values& saved,
+std::optional<Values> EntryGraphs::backward(const Programs& programs, const GraphLease& lease, const Values& saved,
                                             const std::vector<at::Tensor>& cotangents, bool last) {
   if (backward_.off) return std::nullopt;
   Gil gil;
@@ -428,7 +429,7 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   // The forward's recording holds what is saved: a backward that runs beside it needs more memory than both recordings.
   if (usable && !found && !backward_.off && !row->backward.off) {
     const AlonePeriod alone;
-    if (nobody_else_calls(backward_)) found = record_backward(entry, graph, inputs, last);
+    if (nobody_else_calls(backward_)) found = record_backward(programs, graph, inputs, last);
   }
   if (!found) {
     ++settings_->ungraphed;
@@ -461,7 +462,8 @@ Values EntryGraphs::gradients_of(ForwardGraph::Backward& b) const {
   return gradients;
 }
 
-GraphRun EntryGraphs::start_backward(const Entry& entry, std::shared_ptr<GraphRow> row, const Values& inputs) const {
+GraphRun EntryGraphs::start_backward(const Programs& programs, std::shared_ptr<GraphRow> row,
+                                     const Values& inputs) const {
   GraphRun run;
   if (!row || backward_.off || !settings_->automatic) return run;
   Gil gil;
@@ -471,10 +473,10 @@ GraphRun EntryGraphs::start_backward(const Entry& entry, std::shared_ptr<GraphRo
   run.timer = run.row->backward.times.start(*settings_, index_);
   if (!run.timer) return run;
   run.given = storages_of(inputs);
-  const size_t first = inputs.size() - entry.cotangents.size();
+  const size_t first = inputs.size() - programs.cotangents.size();
   run.row->missing.clear();
   for (size_t i = first; i < inputs.size(); ++i)
-    run.row->missing.push_back(entry.optional_cotangents[i - first] && !defined_tensor(inputs[i]));
+    run.row->missing.push_back(programs.optional_cotangents[i - first] && !defined_tensor(inputs[i]));
   return run;
 }
 
@@ -515,24 +517,24 @@ namespace {
 using Place = GraphRecording::Place;
 
 // Where the recording of a backward finds its inputs.  Cotangents of results become memory of the recording.
-std::vector<Place> places_of_backward(const Entry& entry, const ForwardGraph& graph, Values& inputs) {
+std::vector<Place> places_of_backward(const Programs& programs, const ForwardGraph& graph, Values& inputs) {
   using From = ForwardGraph::Saved::From;
   std::vector<Place> places;
-  const size_t saved = graph.saved.size(), numbers = saved + entry.num_saved_numbers;
+  const size_t saved = graph.saved.size(), numbers = saved + programs.num_saved_numbers;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const From from = i < saved ? graph.saved[i].from : From::Copied;
     places.push_back(i >= saved && i < numbers ? Place::Number
                      : from == From::Kept      ? Place::Held
                      : from == From::Caller    ? Place::Address
                                                : Place::Buffer);
-    if (!entry.backward->reads_input(i) || (i < saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
+    if (!programs.backward->reads_input(i) || (i < saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
     if (i < numbers || places[i] == Place::Unread) continue;
-    if (entry.optional_cotangents[i - numbers] && !defined_tensor(inputs[i])) {
+    if (programs.optional_cotangents[i - numbers] && !defined_tensor(inputs[i])) {
       places[i] = Place::Missing;
       continue;
     }
-    const size_t output = entry.differentiable_outputs[i - numbers];
-    inputs[i] = entry.cotangents[i - numbers].memory_for(graph.recording->results()[output].toTensor());
+    const size_t output = programs.differentiable_outputs[i - numbers];
+    inputs[i] = programs.cotangents[i - numbers].memory_for(graph.recording->results()[output].toTensor());
     THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                   "the gradient of an output has gaps in its layout");
   }
@@ -554,15 +556,15 @@ std::vector<char> which_are_alone(const Values& gradients) {
 
 }  // namespace
 
-std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry& entry, ForwardGraph& graph,
+std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Programs& programs, ForwardGraph& graph,
                                                                      Values& given, bool last) {
   if (graph.backwards.size() >= limits(*settings_).backwards) return nullptr;
   const std::shared_ptr<GraphRow> row = graph.row.lock();
   auto b = std::make_shared<ForwardGraph::Backward>();
   try {
     Values inputs = given;
-    std::vector<Place> places = places_of_backward(entry, graph, inputs);
-    if (copies_too_much(backward_, *row, inputs, places, copied(entry, *row, graph))) {
+    std::vector<Place> places = places_of_backward(programs, graph, inputs);
+    if (copies_too_much(backward_, *row, inputs, places, copied(programs, *row, graph))) {
       // The forward's recording would hold what is saved beside the memory of a backward without one.
       give_up(forward_, row->forward, "its backward is not recorded");
       const auto gone = std::exchange(row->graphs, {});
@@ -579,8 +581,8 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       graph.add_kept(given);
     }
     const RunsBackward recorded(shares);
-    b->recording = GraphRecording::record(settings_, entry.backward, std::move(inputs), std::move(places), {}, index_,
-                                          {.after = shares ? graph.recording.get() : nullptr});
+    b->recording = GraphRecording::record(settings_, programs.backward, std::move(inputs), std::move(places), {},
+                                          index_, {.after = shares ? graph.recording.get() : nullptr});
     if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;
   } catch (...) {
     give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));

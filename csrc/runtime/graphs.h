@@ -36,7 +36,7 @@
 
 namespace thunder {
 
-struct Entry;
+struct Programs;
 struct GraphRow;
 
 /// A forward that was recorded, with the recordings of its backward.
@@ -89,7 +89,7 @@ struct ForwardGraph {
   }
   /// Where outputs and saved tensors lie; outputs of `to_lend` are lent if no other output lies in their memory.  Why
   /// they cannot be given, or empty.
-  std::string plan(const Entry& entry, const std::vector<c10::IValue>& inputs, const std::vector<char>& to_lend);
+  std::string plan(const Programs& programs, const std::vector<c10::IValue>& inputs, const std::vector<char>& to_lend);
   /// The outputs of a replay, whose elements are yet to be copied from `from` to `to`.
   std::vector<c10::IValue> outputs_for(const std::vector<c10::IValue>& inputs, std::vector<at::Tensor>& to,
                                        std::vector<at::Tensor>& from);
@@ -103,8 +103,8 @@ struct ForwardGraph {
   bool moved = false;  ///< what is saved
 
  private:
-  std::string plan_outputs(const Entry& entry, const std::vector<char>& to_lend);
-  void plan_saved(const Entry& entry, const std::vector<c10::IValue>& inputs);
+  std::string plan_outputs(const Programs& programs, const std::vector<char>& to_lend);
+  void plan_saved(const Programs& programs, const std::vector<c10::IValue>& inputs);
 };
 
 /// The right to what a forward's recording holds.  May be dropped in any thread.
@@ -155,18 +155,18 @@ class EntryGraphs {
  public:
   /// Says why a program cannot be recorded, if it cannot.  `by_address`, per input of the forward: it is the same tensor
   /// at every call.
-  EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& entry, const Compiled& compiled,
+  EntryGraphs(std::shared_ptr<GraphSettings> settings, const Programs& programs, const Compiled& compiled,
               std::vector<char> by_address);
 
   /// Runs the forward as a graph, below autograd, if it can.
-  GraphRun forward(const Entry& entry, const std::vector<c10::IValue>& inputs, std::vector<c10::IValue>& outputs);
+  GraphRun forward(const Programs& programs, const std::vector<c10::IValue>& inputs, std::vector<c10::IValue>& outputs);
   /// The same for the backward: `saved` as unpacked, cotangents as autograd gives them.  `last`: nobody needs what is
   /// saved afterwards.
-  std::optional<std::vector<c10::IValue>> backward(const Entry& entry, const GraphLease& lease,
+  std::optional<std::vector<c10::IValue>> backward(const Programs& programs, const GraphLease& lease,
                                                    const std::vector<c10::IValue>& saved,
                                                    const std::vector<at::Tensor>& cotangents, bool last);
   /// Before a backward runs as it is; `row` may be null.
-  GraphRun start_backward(const Entry& entry, std::shared_ptr<GraphRow> row,
+  GraphRun start_backward(const Programs& programs, std::shared_ptr<GraphRow> row,
                           const std::vector<c10::IValue>& inputs) const;
   /// A program has run as it is: what its first run loads and compiles is there.
   void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results, size_t outputs);
@@ -202,7 +202,7 @@ class EntryGraphs {
   struct Copied {
     int64_t outputs = 0, cotangents = 0, gradients = 0;
   };
-  static Copied copied(const Entry& entry, const GraphRow& row, const ForwardGraph& graph);
+  static Copied copied(const Programs& programs, const GraphRow& row, const ForwardGraph& graph);
   bool copies_too_much(Direction& direction, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
                        const Copied& copied);
   bool holds_too_much_twice(GraphRow& row, const Copied& copied);
@@ -215,15 +215,15 @@ class EntryGraphs {
   void learn(const Values& inputs);
   std::optional<std::vector<Place>> places_for(const Values& inputs, size_t postponed, std::string* why) const;
   std::shared_ptr<ForwardGraph> find_forward(GraphRow& row, const Values& inputs, void* stream);
-  std::shared_ptr<ForwardGraph> record_forward(const Entry& entry, const std::shared_ptr<GraphRow>& row,
+  std::shared_ptr<ForwardGraph> record_forward(const Programs& programs, const std::shared_ptr<GraphRow>& row,
                                                const Values& inputs, void* stream);
   GraphRow* least_used(const GraphRow& besides) const;
   bool displaces(const GraphRow& row, const GraphRow& other) const;
   bool make_room(GraphRow& row);
   bool make_memory(GraphRow& row, int64_t bytes);
-  GraphRecording::Writes writes_of(const Entry& entry, const std::vector<Place>& places) const;
+  GraphRecording::Writes writes_of(const Programs& programs, const std::vector<Place>& places) const;
   std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs, bool last);
-  std::shared_ptr<ForwardGraph::Backward> record_backward(const Entry& entry, ForwardGraph& graph, Values& inputs,
+  std::shared_ptr<ForwardGraph::Backward> record_backward(const Programs& programs, ForwardGraph& graph, Values& inputs,
                                                           bool last);
   Values gradients_of(ForwardGraph::Backward& b) const;
 

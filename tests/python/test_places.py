@@ -70,8 +70,8 @@ ROWS = {
     ),
     "user option": (
         "sharp_edges",
-        # Not the tag of its messages, and not comments.
-        naming(r"(?<![\[`])\bsharp_edges\b", "csrc", "thunder"),
+        # Not the tag of its messages, not comments, and not the part of the frontend of this name.
+        naming(r"(?<![\[`/])\bsharp_edges\b(?!\()", "csrc", "thunder"),
         {
             "thunder/_options.py",
             "csrc/bindings/options.cpp",

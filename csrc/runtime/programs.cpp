@@ -1,4 +1,4 @@
-// Entries: the programs of a compilation, and what autograd has to know of them.
+// The programs of a compilation, and what autograd has to know of them.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
 
@@ -10,7 +10,7 @@
 
 namespace thunder {
 
-at::Tensor Entry::Layout::memory_for(const at::Tensor& output) const {
+at::Tensor Programs::Layout::memory_for(const at::Tensor& output) const {
   if (known) return at::empty_strided(sizes, strides, output.options());
   std::vector<int64_t> dense = output.strides().vec();
   int64_t stride = 1;
@@ -42,8 +42,8 @@ std::vector<int64_t> memory_order(const TensorType& t) {
   return order;
 }
 
-Entry::Layout layout_of_cotangent(const Type& type) {
-  Entry::Layout out;
+Programs::Layout layout_of_cotangent(const Type& type) {
+  Programs::Layout out;
   if (!type.is_tensor()) return out;
   const TensorType& t = type.tensor();
   out.sparse = !t.strided();
@@ -72,30 +72,30 @@ void flatten_leaves(const Arg& a, ArgList& out) {
   for (const Arg& item : a.items()) flatten_leaves(item, out);
 }
 
-void add_backward(Entry& entry, const Compiled& c) {
-  entry.num_saved_tensors = c.saved_tensors;
-  entry.num_saved_numbers = c.saved.size() - c.saved_tensors;
-  entry.backward = Program::build(c.backward);
-  entry.differentiable_outputs = c.differentiable_outputs;
-  entry.optional_cotangents = c.optional_cotangents;
-  entry.reaches = c.reaches;
-  if (c.primal) entry.rerun = std::make_shared<Rerun>(*c.primal, c.differentiable_outputs);
+void add_backward(Programs& programs, const Compiled& c) {
+  programs.num_saved_tensors = c.saved_tensors;
+  programs.num_saved_numbers = c.saved.size() - c.saved_tensors;
+  programs.backward = Program::build(c.backward);
+  programs.differentiable_outputs = c.differentiable_outputs;
+  programs.optional_cotangents = c.optional_cotangents;
+  programs.reaches = c.reaches;
+  if (c.primal) programs.rerun = std::make_shared<Rerun>(*c.primal, c.differentiable_outputs);
   size_t num_saved = c.saved.size();
   THUNDER_ASSERT(c.backward.inputs.size() == num_saved + c.differentiable_outputs.size(), "the backward takes ",
                  c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ",
                  c.differentiable_outputs.size(), " differentiable outputs");
   for (size_t i = num_saved; i < c.backward.inputs.size(); ++i)
-    entry.cotangents.push_back(layout_of_cotangent(c.backward.inputs[i].type()));
+    programs.cotangents.push_back(layout_of_cotangent(c.backward.inputs[i].type()));
   ArgList gradients;
   flatten_leaves(c.backward.output, gradients);
   THUNDER_ASSERT(gradients.size() == c.forward.inputs.size(), "the backward gives ", gradients.size(),
                  " gradients for ", c.forward.inputs.size(), " inputs");
-  for (const Arg& g : gradients) entry.has_gradient.push_back(!g.is_none());
-  entry.input_is_saved.resize(c.forward.inputs.size());
+  for (const Arg& g : gradients) programs.has_gradient.push_back(!g.is_none());
+  programs.input_is_saved.resize(c.forward.inputs.size());
   for (size_t i = 0; i < c.saved_tensors; ++i) {
-    entry.saved_is_input.push_back(index_of(c.forward.inputs, c.saved[i]));
-    entry.saved_is_output.push_back(index_of(c.flat_outputs, c.saved[i]));
-    if (int64_t in = entry.saved_is_input.back(); in >= 0) entry.input_is_saved[static_cast<size_t>(in)] = 1;
+    programs.saved_is_input.push_back(index_of(c.forward.inputs, c.saved[i]));
+    programs.saved_is_output.push_back(index_of(c.flat_outputs, c.saved[i]));
+    if (int64_t in = programs.saved_is_input.back(); in >= 0) programs.input_is_saved[static_cast<size_t>(in)] = 1;
   }
 }
 
@@ -116,43 +116,43 @@ std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs
 
 }  // namespace
 
-void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
+void use_graphs(Programs& programs, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
                 std::vector<char> by_address) {
-  entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), entry, compiled, std::move(by_address));
+  programs.graphs = std::make_shared<EntryGraphs>(std::move(settings), programs, compiled, std::move(by_address));
 }
 
-void place(Entry& entry, std::vector<std::shared_ptr<const distributed::Placement>> placements) {
-  for (size_t i = 0; entry.backward && i < placements.size(); ++i)
-    if (placements[i] && placements[i]->plan && placements[i]->planned().trainable) entry.has_gradient[i] = 1;
-  entry.placements = std::move(placements);
+void place(Programs& programs, std::vector<std::shared_ptr<const distributed::Placement>> placements) {
+  for (size_t i = 0; programs.backward && i < placements.size(); ++i)
+    if (placements[i] && placements[i]->plan && placements[i]->planned().trainable) programs.has_gradient[i] = 1;
+  programs.placements = std::move(placements);
 }
 
-std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
-  auto entry = std::make_shared<Entry>();
-  entry->name = c.forward.name;
+std::shared_ptr<Programs> make_programs(const Compiled& c, const Trace* epilogue) {
+  auto programs = std::make_shared<Programs>();
+  programs->name = c.forward.name;
   if (c.has_backward) {
     // The printed forward also returns its inputs ('flat_args'), which would keep them alive: the program does not.
     Trace forward = c.forward;
     ArgList leaves;
     for (Value v : c.flat_outputs) leaves.push_back(v ? Arg(v) : Arg());
-    entry->num_outputs = leaves.size();
+    programs->num_outputs = leaves.size();
     for (Value v : c.saved) leaves.emplace_back(v);
     forward.output = Arg::tuple(std::move(leaves));
-    entry->forward = Program::build(forward);
-    add_backward(*entry, c);
+    programs->forward = Program::build(forward);
+    add_backward(*programs, c);
   } else {
-    entry->forward = Program::build(c.forward);
-    entry->num_outputs = entry->forward->num_outputs();
+    programs->forward = Program::build(c.forward);
+    programs->num_outputs = programs->forward->num_outputs();
   }
   if (epilogue) {
-    entry->epilogue = Program::build(*epilogue);
-    entry->written_inputs = find_written_inputs(*epilogue, entry->forward->num_inputs());
-    entry->plain = PlainEpilogue::find(*epilogue, c);
-    THUNDER_ASSERT(entry->epilogue->num_inputs() == entry->forward->num_inputs() + entry->num_outputs,
-                   "the epilogue takes ", entry->epilogue->num_inputs(), " inputs, the forward has ",
-                   entry->forward->num_inputs(), " and ", entry->num_outputs, " outputs");
+    programs->epilogue = Program::build(*epilogue);
+    programs->written_inputs = find_written_inputs(*epilogue, programs->forward->num_inputs());
+    programs->plain = PlainEpilogue::find(*epilogue, c);
+    THUNDER_ASSERT(programs->epilogue->num_inputs() == programs->forward->num_inputs() + programs->num_outputs,
+                   "the epilogue takes ", programs->epilogue->num_inputs(), " inputs, the forward has ",
+                   programs->forward->num_inputs(), " and ", programs->num_outputs, " outputs");
   }
-  return entry;
+  return programs;
 }
 
 }  // namespace thunder
