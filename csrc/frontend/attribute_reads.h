@@ -1,9 +1,9 @@
 // What the program read of the attributes of objects.
 //
-// An attribute is an entry of an object's dict, or a look-up in its class; the reads of containers and of classes record
-// those.  Owns what is neither: slots and other attributes that C code has, and the tensors whose attributes the program
-// looks at or sets.  Calls the names, the fresh objects, the uses of arguments, the log of writes, the touched states, and
-// the reads of classes and containers.
+// Most attributes are entries of an object's dict or look-ups in its class, which the reads of containers and of
+// classes record.  Owns the records of the others: slots, other attributes of objects of C code, and the tensors whose
+// attributes the program looks at or sets.  Calls the names, the fresh objects, the uses of arguments, the log of
+// writes, the touched states, and the reads of classes and containers.
 #pragma once
 
 #include <vector>

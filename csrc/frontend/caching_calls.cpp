@@ -20,8 +20,8 @@ bool CachingCalls::is_caching(PyObject* callable) {
   return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
 }
 
-// A functools.lru_cache of the user's is asked as eager asks it, and asked again before each run.  It must not keep what
-// is of this acquisition: then the function is called without it.
+// A functools.lru_cache of the user's is asked as eager asks it, and asked again before each run.  It must not keep
+// what is of this acquisition: then the function is called without it.
 PyObject* CachingCalls::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   bool settled = !fresh_.has(callable);
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);

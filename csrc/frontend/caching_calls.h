@@ -1,5 +1,5 @@
-// Calls whose results are kept elsewhere, so that they cost next to nothing: of functools.lru_cache around a function of
-// the user's, and of what gives a setting of PyTorch's.
+// Calls whose results are kept elsewhere, so that they cost next to nothing: of functools.lru_cache around a function
+// of the user's, and of what gives a setting of PyTorch's.
 //
 // Owns the answers, which become guards: each call is made again before each run.  Calls the fresh objects.
 #pragma once

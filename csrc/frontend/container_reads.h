@@ -1,8 +1,8 @@
 // What the program read of dicts, lists, sets, deques and cells.
 //
 // An entry, an element or a length is recorded with the value that the first read gave, unless the program wrote there
-// before.  Owns the records, which become guards.  Calls the names, the fresh objects, the uses of arguments, the log of
-// writes, the touched states and the reads of classes.
+// before.  Owns the records, which become guards.  Calls the names, the fresh objects, the uses of arguments, the log
+// of writes, the touched states and the reads of classes.
 #pragma once
 
 #include <deque>

@@ -1,7 +1,7 @@
 // Numbers of the environment that change from call to call: inputs of the program.
 //
-// Owns nothing: the places are those that calls have shown (jit/learned.h).  Calls the fresh objects, the log of writes,
-// the reads, and the questions for values.
+// Owns nothing: the places are those that calls have shown (jit/learned.h).  Calls the fresh objects, the log of
+// writes, the reads, and the questions for values.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What C code may read of the objects that it is given: all that is in them.
+// What C code may read of the objects that are its arguments: all that is in them.
 //
 // Owns nothing that outlives a read.  Calls the fresh objects, the uses of arguments, the touched states, the reads of
 // containers and attributes, and the writes.

@@ -1,7 +1,7 @@
 // Which calls of an acquisition draw random numbers by Python's or NumPy's generators (python_draws.h).
 //
-// Owns the frames of the acquisition.  Calls the fresh objects, the log of writes and the touched states, which show what
-// else a call does, and the draws.
+// Owns the frames of the acquisition.  Calls the fresh objects, the log of writes and the touched states, which show
+// what else a call does, and the draws.
 #pragma once
 
 #include <string>

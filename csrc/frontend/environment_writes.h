@@ -1,8 +1,8 @@
 // What the program does to objects of the environment becomes writes.
 //
 // Says which places an instruction or a call of C code is about to change, for the log of writes.  What is deleted, or
-// changed as a whole, is read first: it has to be the same in later calls.  Owns nothing of its own.  Calls the log, all
-// reads, the uses of arguments and the touched states.
+// changed as a whole, is read first: it has to be the same in later calls.  Owns nothing of its own.  Calls the log,
+// all reads, the uses of arguments and the touched states.
 #pragma once
 
 #include <vector>

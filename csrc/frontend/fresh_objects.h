@@ -1,7 +1,7 @@
 // Which objects the program made (fresh), and which were there before it (outside).
 //
-// Owns the fresh objects, and the iterators of C code that came from outside.  Tells why a program is not kept where it
-// advances one of those.
+// Owns the fresh objects, and the iterators of C code that came from outside.  A program that advances such an iterator
+// is not kept: the class tells NotKept why.
 #pragma once
 
 #include "frontend/kept_set.h"
@@ -14,11 +14,11 @@ class FreshObjects {
   explicit FreshObjects(NotKept& not_kept) : not_kept_(not_kept) {}
 
   bool has(PyObject* o) const { return fresh_.has(o); }
-  /// The program made it.
+  /// The program made the object.
   void add(PyObject* o) { fresh_.add(o); }
-  /// Fresh, or an iterator of C code that the program made: it makes those without a word.
+  /// The object is fresh, or an iterator of C code that did not come from outside; no instruction shows who made one.
   bool made_inside(PyObject* o) const;
-  /// Whether it was there before this acquisition, and is the same in every call.
+  /// Whether an object was there before this acquisition, and is the same in every call.
   bool is_settled(PyObject* o) const;
 
   /// Where iterators of C code are cannot be seen: those within a value that the program read are remembered.

@@ -15,7 +15,7 @@
 #include "frontend/deep_reads.h"
 #include "frontend/drawing_observer.h"
 #include "frontend/plain_numbers.h"
-#include "frontend/sharp_edges.h"
+#include "frontend/sharp_calls.h"
 
 namespace thunder::frontend {
 

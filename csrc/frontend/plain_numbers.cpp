@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "frontend/c_methods.h"
 #include "frontend/effect.h"
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
@@ -123,10 +124,6 @@ class Walk {
   std::vector<Ref> open_;
   std::unordered_set<PyObject*> seen_;
 };
-
-bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool begins_with_one_of(std::string_view name, std::initializer_list<std::string_view> starts) {
   return std::any_of(starts.begin(), starts.end(), [&](std::string_view s) { return name.starts_with(s); });

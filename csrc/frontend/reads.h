@@ -21,7 +21,7 @@
 //   deep reads          what C code reads of all that it is given
 //   counters            numbers that change from call to call
 //   plain numbers       traced numbers where C code looks at them
-//   sharp edges         calls that can be neither checked nor repeated
+//   sharp calls         calls that can be neither checked nor repeated
 //   caching calls       calls that are made again before each run
 //   drawing observer    calls that draw random numbers
 //   outside calls       all calls of what is not interpreted
@@ -42,11 +42,10 @@ class Reads final : public interpreter::Observer {
   /// Takes the writes back if finish() did not.
   ~Reads() override;
   Reads(const Reads&) = delete;
-  Reads& operator=(const Reads&) = delete;
 
   ObjectNames& names() { return names_; }
   Counters& counters() { return counters_; }
-  SharpCalls& sharp_edges() { return sharp_edges_; }
+  SharpCalls& sharp_calls() { return sharp_calls_; }
   DrawingObserver& draws() { return draws_; }
   const NotKept& not_kept() const { return not_kept_; }
   const ArgumentUses& arguments() const { return arguments_; }
@@ -118,11 +117,11 @@ class Reads final : public interpreter::Observer {
   Counters counters_{tracer_, fresh_, log_, classes_, containers_};
   // A number may be in what the program made, or wrote to.
   PlainNumbers numbers_{tracer_.calls(), [this](PyObject* o) { return fresh_.has(o) || log_.wrote_to(o); }};
-  SharpCalls sharp_edges_;
+  SharpCalls sharp_calls_;
   CachingCalls caching_{fresh_};
   DrawingObserver draws_{tracer_, fresh_, log_, states_};
   OutsideCalls calls_{tracer_, fresh_, arguments_, log_,     states_,      classes_, containers_, attributes_,
-                      writes_, deep_,  counters_,  numbers_, sharp_edges_, caching_, draws_};
+                      writes_, deep_,  counters_,  numbers_, sharp_calls_, caching_, draws_};
   std::vector<bool> plain_frames_;  // whose results become Python's own numbers
 };
 

@@ -1,8 +1,8 @@
 // What C code keeps (outside_state.h), as far as the program reads or changes it.
 //
 // A state is taken when the program first touches it, and compared when acquisition ends.  Owns those states, and the
-// references to tensors that the program called.  Calls the fresh objects, the drawn arrays, and tells why a program is
-// not kept, or is left to eager.
+// weak references to tensors that the program called.  Calls the fresh objects and the drawn arrays.  Tells NotKept why
+// a program is not kept, and the acquisition why it is left to eager.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // The writes of the program to objects of the environment.
 //
-// A write really happens, so that the program sees it, and is taken back when acquisition ends.  The log owns each place
-// that was written to with what was there before, as an Effect, and the order of the keys of dicts in which any was
-// deleted.  Calls nothing; environment_writes.h says what becomes a write.
+// A write really happens, so that the program sees it, and is taken back when acquisition ends.  The log owns each
+// place that was written to with what was there before, as an Effect, and the order of the keys of dicts in which any
+// was deleted.  Calls nothing; environment_writes.h says what becomes a write.
 #pragma once
 
 #include <unordered_map>

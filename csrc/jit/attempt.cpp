@@ -250,7 +250,7 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads) &&
       ++draws_apart_ <= kMostDrawsApart)
     return again::DrawsApart{};
-  reads.sharp_edges().tell_draws();
+  reads.sharp_calls().tell_draws();
   e.effects = reads.finish(e.environment);
   keeping_.not_kept = reads.not_kept().why();
   learned_.find_counters(e.effects);

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "frontend/sharp_edges.h"
+#include "frontend/sharp_calls.h"
 #include "jit/float8.h"
 #include "passes/pipeline.h"
 #include "runtime/graphs.h"

@@ -1,4 +1,4 @@
-#include "frontend/sharp_edges.h"
+#include "frontend/sharp_calls.h"
 
 #include "frontend/c_methods.h"
 #include "frontend/unseen.h"

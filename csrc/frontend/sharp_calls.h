@@ -1,7 +1,8 @@
 // Calls of C code whose results or effects are no matter of their arguments: what `sharp_edges` tells of.
 //
-// Owns the messages about draws, which come at the end: the acquisition shows that some of the draws are parts of a call
-// that is no sharp edge.  Tells why a program is not kept.  Calls the fresh objects, the touched states and the draws.
+// Owns the messages about draws, which come at the end: the acquisition shows that some of the draws are parts of a
+// call that is no sharp edge.  Calls the fresh objects, the touched states and the draws.  Tells NotKept why a program
+// is not kept.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ class SharpCalls {
 
   /// Before a call of a C function or method: false, with an exception set, if it cannot be made.
   bool allow(PyObject* callable, PyObject* self, std::string_view name);
-  /// The same where the callable may set what cannot be set in a program.
+  /// Before any call: false, with an exception set, if the callable sets what cannot be set in a program.
   bool allow_setting(PyObject* callable) const;
   /// A function of NumPy's own (seed()), which writes to the generator that all programs share.
   void will_change_global_generator(PyObject* callable);
