@@ -99,8 +99,8 @@ void set_state_hooks(frontend::Hooks& h) {
   };
 }
 
-// Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the profiler's
-// ranges keep, which is another object in every call.  PyTorch's dispatcher keeps pointers to the operators that
+// Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the
+// profiler's ranges keep, which is another object in every call.  PyTorch's dispatcher keeps pointers to the operators that
 // torch.ops caches in its namespaces on first use: their entries outlive an acquisition.
 void set_internal_paths(const std::vector<std::string>& paths) {
   frontend::hooks().internal_paths = paths;

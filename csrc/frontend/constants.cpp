@@ -1,8 +1,6 @@
 #include "frontend/constants.h"
 
-#include <string_view>
-
-#include "core/error.h"
+#include "core/dtype_error.h"
 #include "core/number.h"
 #include "frontend/hooks.h"
 #include "passes/visit.h"
@@ -67,18 +65,12 @@ bool Constants::fold(Arg& a, bool read) {
   return any;
 }
 
-namespace {
-// What eager says of a tensor's dtype it says of a 0-d one, too.
-bool may_want_numbers(const Error& e) {
-  return e.kind() != ErrorKind::Runtime || std::string_view(e.what()).find("dtype") == std::string_view::npos;
-}
-}  // namespace
-
 // What the operator does not take may be a tensor or a number of the run's where it wants a size, a bound, a dimension.
 Arg Constants::call_with_numbers(const std::string& op, const ArgList& positional, const Keywords& keyword,
                                  const Error& refusal) {
   std::exception_ptr refused = std::current_exception();
-  if (!may_want_numbers(refusal)) throw;
+  // What eager says of a tensor's dtype it says of a 0-d one, too.
+  if (dynamic_cast<const DTypeError*>(&refusal)) throw;
   for (bool read : {false, true}) {
     ArgList items = positional;
     Keywords named = keyword;

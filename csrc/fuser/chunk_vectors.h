@@ -1,5 +1,5 @@
-// What a chunk loads or makes at once for all of its lanes, and what of it stays over the phases of a row: part of lowering
-// (lower.cpp).
+// What a chunk loads or makes at once for all of its lanes, and what of it stays over the phases of a row: part of
+// lowering (lower.cpp).
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ class ChunkVectors {
  public:
   explicit ChunkVectors(KernelInProgress& made) : made_(made) {}
 
-  /// The name of a chunk's vector, which the text makes where there is none yet.  One of 0 bytes is not kept over phases.
-  /// `early`: where it is kept, it is made before all phases.
+  /// The name of a chunk's vector, which the text makes where there is none yet.  One of 0 bytes is not kept over
+  /// phases.  `early`: where it is kept, it is made before all phases.
   std::string vector(const std::string& key, const std::string& type, const std::string& text, int64_t kept_bytes,
                      bool early = false);
   /// A vector `of` a type and lanes, of which the condition at hand says whether it is loaded.

@@ -1,4 +1,4 @@
-// The condition under which elements are computed, those of the parts of a cat, for example: part of lowering (lower.cpp).
+// The condition under which elements are computed (those of the parts of a cat): part of lowering (lower.cpp).
 #pragma once
 
 #include <algorithm>

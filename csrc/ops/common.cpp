@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/dtype_error.h"
+
 namespace thunder::ops {
 namespace {
 
@@ -176,8 +178,8 @@ Device common_device(std::string_view op, const ArgList& operands) {
 Arg where(Builder& b, const Args& a) {
   Arg condition = a.list()[0];
   DType t = condition.value().dtype();
-  THUNDER_CHECK(is_bool(t) || t == DType::u8, Runtime, "where",
-                "expected condition to be a boolean tensor, but got a tensor with dtype ", torch_name(t));
+  THUNDER_CHECK_DTYPE(is_bool(t) || t == DType::u8, "where",
+                      "expected condition to be a boolean tensor, but got a tensor with dtype ", torch_name(t));
   DType result = result_type({a.list()[1], a.list()[2]});
   ArgList x = {condition, convert(b, a.list()[1], result), convert(b, a.list()[2], result)};
   Device device = common_device("where", x);

@@ -1,7 +1,7 @@
 // The mark of the exceptions that the compiler itself raises, by which it tells them from the program's own.
 //
-// It is an attribute of the exception object, so the exception's class is the one that PyTorch would raise.  Python code
-// sets it by thunder/_marks.py.
+// It is an attribute of the exception object, so the exception's class is the one that PyTorch would raise.
+// thunder/_marks.py sets it in Python.
 #pragma once
 
 #include <optional>

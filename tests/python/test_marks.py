@@ -91,3 +91,28 @@ def test_the_class_of_the_exception_of_a_binding():
     with pytest.raises(TypeError) as caught:
         _C.last_program(torch.add)
     assert mark_of(caught.value) == "compiler"
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        pytest.param(lambda x, n: torch.where(n, x, 2 * x), id="where"),
+        pytest.param(lambda x, n: x.masked_fill(n, 1.0), id="masked_fill"),
+    ],
+)
+def test_no_number_stands_for_a_tensor_of_a_wrong_dtype(fn):
+    error = raised_by(fn, torch.arange(4.0), torch.tensor(1))
+    assert type(error) is RuntimeError
+    assert "int64" in str(error)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        pytest.param(torch.repeat_interleave, id="repeat_interleave"),
+        pytest.param(lambda x, n: x.narrow(0, n, 2), id="narrow"),
+    ],
+)
+def test_a_number_stands_for_a_tensor_where_the_operator_wants_one(fn):
+    x, n = torch.arange(4.0), torch.tensor(2)
+    torch.testing.assert_close(thunder.jit(fn)(x, n), fn(x, n))

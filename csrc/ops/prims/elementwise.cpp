@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
 #include "ops/prims/view_rules.h"
@@ -60,8 +61,8 @@ Types abs_meta(const Args& a) { return {pointwise_type(a, {"a"}, real_part_type(
 // The real or imaginary part is a view of every other element.
 Types complex_part(const Args& a) {
   TensorType t = a.tensor("a");
-  THUNDER_CHECK(is_complex(t.dtype), Runtime, op_name(a), op_name(a),
-                " is not implemented for tensors with non-complex dtypes.");
+  THUNDER_CHECK_DTYPE(is_complex(t.dtype), op_name(a), op_name(a),
+                      " is not implemented for tensors with non-complex dtypes.");
   t.dtype = real_part_type(t.dtype);
   for (Dim& s : t.strides) s = s * 2;
   t.requires_grad = false;
@@ -90,7 +91,7 @@ Types binary_real(const Args& a) {
 
 Types compare_real(const Args& a) {
   Types t = compare(a);
-  THUNDER_CHECK(!is_complex(operand_dtype(a)), Runtime, op_name(a), "expected a real dtype, got ", operand_dtype(a));
+  THUNDER_CHECK_DTYPE(!is_complex(operand_dtype(a)), op_name(a), "expected a real dtype, got ", operand_dtype(a));
   return t;
 }
 
@@ -124,8 +125,8 @@ Types sub_meta(const Args& a) {
 
 Types where_meta(const Args& a) {
   const TensorType& pred = a.tensor("pred");
-  THUNDER_CHECK(is_bool(pred.dtype), Runtime, "where",
-                "expected condition to be a boolean tensor, but got a tensor with dtype ", pred.dtype);
+  THUNDER_CHECK_DTYPE(is_bool(pred.dtype), "where",
+                      "expected condition to be a boolean tensor, but got a tensor with dtype ", pred.dtype);
   TensorType out = pointwise_type(a, {"a", "b"});
   THUNDER_CHECK(equal(pred.shape, out.shape) && pred.device == out.device, Runtime, "where",
                 "expected operands of one shape and device, got ", str(pred.shape), " on ", pred.device, ", expected ",

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "core/out_of_bounds.h"
 #include "ops/common.h"
@@ -124,9 +125,9 @@ bool has_mask(const Args& a) {
 
 Types index_put_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &values = a.tensor("values");
-  THUNDER_CHECK(values.dtype == t.dtype, Runtime, "index_put",
-                "Index put requires the source and destination dtypes match, got ", t.dtype,
-                " for the destination and ", values.dtype, " for the source.");
+  THUNDER_CHECK_DTYPE(values.dtype == t.dtype, "index_put",
+                      "Index put requires the source and destination dtypes match, got ", t.dtype,
+                      " for the destination and ", values.dtype, " for the source.");
   // With a mask the number of selected elements is known at run time only, and so is whether the values fit.
   if (!has_mask(a)) {
     Dims shape = indexed("index_put", a).shape;
@@ -156,7 +157,7 @@ void index_put_vjp(VjpContext& c) {
 
 void check_index_vector(const char* op, const TensorType& index) {
   THUNDER_CHECK(index.rank() <= 1, Index, op, "Index is supposed to be a vector, got ", index.rank(), " dimensions");
-  THUNDER_CHECK(is_index_dtype(index.dtype), Runtime, op, "Expected dtype int32 or int64 for index, got ", index.dtype);
+  THUNDER_CHECK_DTYPE(is_index_dtype(index.dtype), op, "Expected dtype int32 or int64 for index, got ", index.dtype);
 }
 
 Types take_meta(const Args& a) {
@@ -178,7 +179,7 @@ void take_vjp(VjpContext& c) {
 
 void check_gather(const char* op, const TensorType& t, const TensorType& index, int64_t dim, const TensorType* src) {
   if (index.numel().same(0)) return;
-  THUNDER_CHECK(is_index_dtype(index.dtype), Runtime, op, "Expected dtype int32/int64 for index, got ", index.dtype);
+  THUNDER_CHECK_DTYPE(is_index_dtype(index.dtype), op, "Expected dtype int32/int64 for index, got ", index.dtype);
   auto dims_of = [](const TensorType& x) { return std::max<int64_t>(x.rank(), 1); };
   THUNDER_CHECK(dims_of(index) == dims_of(t), Runtime, op, "Index tensor must have the same number of dimensions as ",
                 src ? "self" : "input", " tensor, got ", index.rank(), " and ", t.rank());
@@ -212,8 +213,8 @@ Types scatter_like(const char* op, const Args& a, bool has_src) {
   int64_t dim = wrapped_dim(op, a["dim"], t.rank());
   const TensorType* src = has_src ? &a.tensor("src") : nullptr;
   check_gather(op, t, a.tensor("index"), dim, src);
-  THUNDER_CHECK(!src || src->dtype == t.dtype, Runtime, op, "Expected self.dtype to be equal to src.dtype, got ",
-                t.dtype, " and ", src ? src->dtype : t.dtype);
+  THUNDER_CHECK_DTYPE(!src || src->dtype == t.dtype, op, "Expected self.dtype to be equal to src.dtype, got ", t.dtype,
+                      " and ", src ? src->dtype : t.dtype);
   return {contiguous_like(t, t.shape)};
 }
 
@@ -339,8 +340,8 @@ Types index_vector_write(const char* op, const Args& a) {
   for (const TensorType* other : {&index, &src})
     THUNDER_CHECK(other->device == t.device, Runtime, op, "Expected all tensors to be on the same device, but got ",
                   t.device, " and ", other->device);
-  THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ",
-                t.dtype, " and (source) ", src.dtype);
+  THUNDER_CHECK_DTYPE(src.dtype == t.dtype, op, "self and source expected to have the same dtype, but got (self) ",
+                      t.dtype, " and (source) ", src.dtype);
   THUNDER_CHECK(src.rank() == t.rank() || src.rank() == 0 || t.rank() == 0, Runtime, op,
                 "source and self must have the same number of dimensions, got ", src.rank(), " and ", t.rank());
   Dim count = src.rank() == 0 ? Dim(1) : src.shape[static_cast<size_t>(wrapped_dim(op, dim, src.rank()))];
@@ -416,10 +417,10 @@ Types repeat_index_meta(const Args& a) {
 
 Types masked_scatter_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &mask = a.tensor("mask"), &src = a.tensor("source");
-  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_scatter",
-                "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.dtype);
-  THUNDER_CHECK(src.dtype == t.dtype, Runtime, "masked_scatter",
-                "expected self and source to have same dtypes but got ", t.dtype, " and ", src.dtype);
+  THUNDER_CHECK_DTYPE(is_bool(mask.dtype), "masked_scatter",
+                      "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.dtype);
+  THUNDER_CHECK_DTYPE(src.dtype == t.dtype, "masked_scatter", "expected self and source to have same dtypes but got ",
+                      t.dtype, " and ", src.dtype);
   THUNDER_CHECK(std::equal(mask.shape.begin(), mask.shape.end(), t.shape.begin(), t.shape.end()), Runtime,
                 "masked_scatter", "mask of shape ", str(mask.shape), " does not match the tensor's ", str(t.shape));
   common_device("masked_scatter", {a["a"], a["mask"], a["source"]});

@@ -1,4 +1,5 @@
 // Primitives of neural networks: matrix products, convolution, a random mask.
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -8,9 +9,9 @@ namespace {
 // ---- matrix products ------------------------------------------------------------------------------------------------
 
 void check_same_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
-  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op,
-                "expected m1 and m2 to have the same dtype, but got: ", cpp_type_name(a.dtype),
-                " != ", cpp_type_name(b.dtype));
+  THUNDER_CHECK_DTYPE(a.dtype == b.dtype, op,
+                      "expected m1 and m2 to have the same dtype, but got: ", cpp_type_name(a.dtype),
+                      " != ", cpp_type_name(b.dtype));
 }
 
 void check_same_device(std::string_view op, const TensorType& a, const TensorType& b) {
@@ -54,8 +55,8 @@ Types linear_meta(const Args& args) {
   if (args.has("bias")) {
     const TensorType& bias = args.tensor("bias");
     check_same_device("linear", a, bias);
-    THUNDER_CHECK(bias.dtype == a.dtype, Runtime, "linear", "self and mat2 must have the same dtype, but got ",
-                  scalar_type_name(bias.dtype), " and ", scalar_type_name(a.dtype));
+    THUNDER_CHECK_DTYPE(bias.dtype == a.dtype, "linear", "self and mat2 must have the same dtype, but got ",
+                        scalar_type_name(bias.dtype), " and ", scalar_type_name(a.dtype));
     THUNDER_CHECK(bias.rank() == 1 && bias.shape[0] == w.shape[0], Runtime, "linear", "the bias has shape ",
                   str(bias.shape), ", expected [", w.shape[0], "]");
   }

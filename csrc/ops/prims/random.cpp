@@ -4,6 +4,7 @@
 // SC 2011), of which fuser/prelude_random.cpp says how they become numbers.
 #include <cstdint>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 
 namespace thunder::ops::prims {
@@ -45,8 +46,8 @@ Types multinomial_meta(const Args& a) {
   const TensorType& p = a.tensor("a");
   Dim n = as_dim(a["num_samples"]);
   THUNDER_CHECK(p.rank() == 1 || p.rank() == 2, Runtime, "multinomial", "prob_dist must be 1 or 2 dim");
-  THUNDER_CHECK(is_floating(p.dtype), Runtime, "multinomial",
-                "multinomial only supports floating-point dtypes for input, got: ", torch_name(p.dtype));
+  THUNDER_CHECK_DTYPE(is_floating(p.dtype), "multinomial",
+                      "multinomial only supports floating-point dtypes for input, got: ", torch_name(p.dtype));
   THUNDER_CHECK(n > 0, Runtime, "multinomial", "cannot sample n_sample <= 0 samples");
   THUNDER_CHECK(a.flag("replacement") || n <= p.shape.back(), Runtime, "multinomial",
                 "cannot sample n_sample > prob_dist.size(-1) samples without replacement");

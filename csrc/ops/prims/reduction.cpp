@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
@@ -69,7 +70,7 @@ Arg argmin_body(Builder& b, const Args& a) { return arg_extremum_of(b, a, "prims
 
 Types var_meta(const Args& a) {
   const TensorType& x = a.tensor("a");
-  THUNDER_CHECK(is_inexact(x.dtype), Runtime, "var", "std and var only support floating point and complex dtypes");
+  THUNDER_CHECK_DTYPE(is_inexact(x.dtype), "var", "std and var only support floating point and complex dtypes");
   a.real("correction");  // refuses what is not a real number
   return {reduced(a, real_part_type(x.dtype))};
 }

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
@@ -13,8 +14,8 @@ namespace {
 Types group_index_meta(const Args& a) {
   const TensorType& index = a.tensor("index");
   THUNDER_CHECK(index.rank() == 1, Runtime, "group_index", "the index has ", index.rank(), " dimensions, expected 1");
-  THUNDER_CHECK(index.dtype == DType::i64 || index.dtype == DType::i32, Runtime, "group_index", "the index has dtype ",
-                index.dtype, ", expected int32 or int64");
+  THUNDER_CHECK_DTYPE(index.dtype == DType::i64 || index.dtype == DType::i32, "group_index", "the index has dtype ",
+                      index.dtype, ", expected int32 or int64");
   const Dim groups = size_arg("group_index", a["groups"]);
   THUNDER_CHECK(groups >= 0, Runtime, "group_index", "the number of groups is ", groups, ", expected 0 or more");
   return {contiguous_type(DType::i64, index.device, index.shape),

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/prims/view_rules.h"
 #include "ops/shape_common.h"
@@ -27,8 +28,8 @@ Types cat_meta(const Args& a) {
     if (!first && !left_out[i]) first = &tensors[i].tensor();
   for (Value v : tensors) {
     THUNDER_CHECK(v.rank() > 0, Runtime, "cat", "zero-dimensional tensors cannot be concatenated");
-    THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "cat", "expected one dtype, got ", tensors[0].dtype(),
-                  " and ", v.dtype());
+    THUNDER_CHECK_DTYPE(v.dtype() == tensors[0].dtype(), "cat", "expected one dtype, got ", tensors[0].dtype(), " and ",
+                        v.dtype());
     THUNDER_CHECK(v.tensor().device == tensors[0].tensor().device, Runtime, "cat",
                   "expected all tensors to be on the same device, got ", tensors[0].tensor().device, " and ",
                   v.tensor().device);

@@ -2,6 +2,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/shape_common.h"
 
@@ -15,7 +16,7 @@ TensorType as_index(TensorType t) {
 
 Types sort_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
-  THUNDER_CHECK(!is_complex(t.dtype), Runtime, "sort", "Sort does not support complex dtypes, got ", t.dtype);
+  THUNDER_CHECK_DTYPE(!is_complex(t.dtype), "sort", "Sort does not support complex dtypes, got ", t.dtype);
   wrapped_dim("sort", a["dim"], t.rank());
   TensorType out = preserve_like(t);
   return {out, as_index(out)};
@@ -25,7 +26,7 @@ Types topk_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   int64_t dim = wrapped_dim("topk", a["dim"], t.rank());
   Dim k = size_arg("topk", a["k"]), size = t.rank() == 0 ? Dim(1) : t.shape[static_cast<size_t>(dim)];
-  THUNDER_CHECK(!is_complex(t.dtype), Runtime, "topk", "topk does not support complex dtypes, got ", t.dtype);
+  THUNDER_CHECK_DTYPE(!is_complex(t.dtype), "topk", "topk does not support complex dtypes, got ", t.dtype);
   THUNDER_CHECK(k >= 0 && k <= size, Runtime, "topk", "selected index k out of range, got ", k, " for dimension ", dim,
                 " of size ", size);
   Dims shape = t.shape;

@@ -2,6 +2,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/shape_common.h"
 
@@ -29,7 +30,7 @@ Types flat_unique(const char* op, const TensorType& t, bool inverse, bool counts
 
 Types unique_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
-  THUNDER_CHECK(!is_complex(t.dtype), Runtime, "unique", "complex dtypes are not supported, got ", t.dtype);
+  THUNDER_CHECK_DTYPE(!is_complex(t.dtype), "unique", "complex dtypes are not supported, got ", t.dtype);
   return flat_unique("unique", t, a.flag("return_inverse"), a.flag("return_counts"));
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -31,11 +32,11 @@ namespace {
 
 void check(const Args& a) {
   const TensorType &q = a.tensor("query"), &k = a.tensor("key"), &v = a.tensor("value");
-  THUNDER_CHECK(q.dtype == k.dtype && q.dtype == v.dtype, Runtime, kName,
-                "Expected query, key, and value to have the same dtype, "
-                "but got query.dtype: ",
-                cpp_type_name(q.dtype), " key.dtype: ", cpp_type_name(k.dtype),
-                " and value.dtype: ", cpp_type_name(v.dtype), " instead.");
+  THUNDER_CHECK_DTYPE(q.dtype == k.dtype && q.dtype == v.dtype, kName,
+                      "Expected query, key, and value to have the same dtype, "
+                      "but got query.dtype: ",
+                      cpp_type_name(q.dtype), " key.dtype: ", cpp_type_name(k.dtype),
+                      " and value.dtype: ", cpp_type_name(v.dtype), " instead.");
   THUNDER_CHECK(q.device == k.device && q.device == v.device, Runtime, kName,
                 "Expected query, key, and value to have the same "
                 "device type, but got query.device: ",
@@ -50,10 +51,10 @@ void check(const Args& a) {
   THUNDER_CHECK(p >= 0 && p <= 1, Runtime, kName, "dropout probability has to be between 0 and 1, but got ", p);
   if (!a.has("attn_mask")) return;
   const TensorType& m = a.tensor("attn_mask");
-  THUNDER_CHECK(is_bool(m.dtype) || m.dtype == DType::f32 || m.dtype == q.dtype, Runtime, kName,
-                "Expected attn_mask dtype to be bool "
-                "or float or to match query dtype, but got attn_mask.dtype: ",
-                cpp_type_name(m.dtype), " and  query.dtype: ", cpp_type_name(q.dtype), " instead.");
+  THUNDER_CHECK_DTYPE(is_bool(m.dtype) || m.dtype == DType::f32 || m.dtype == q.dtype, kName,
+                      "Expected attn_mask dtype to be bool "
+                      "or float or to match query dtype, but got attn_mask.dtype: ",
+                      cpp_type_name(m.dtype), " and  query.dtype: ", cpp_type_name(q.dtype), " instead.");
   THUNDER_CHECK(m.rank() >= 2, Index, kName, "Dimension out of range (expected to be in range of [-",
                 std::max<int64_t>(m.rank(), 1), ", ", std::max<int64_t>(m.rank(), 1) - 1, "], but got -2)");
   THUNDER_CHECK(m.device == q.device, Runtime, kName,

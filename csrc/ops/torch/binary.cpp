@@ -1,6 +1,7 @@
 // torch.*: arithmetic of two operands, either of which may be a Python number.
 #include <limits>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
 
@@ -170,8 +171,8 @@ Arg heaviside_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype;
   THUNDER_CHECK(!is_complex(t) && !is_complex(a.tensor("values").dtype), Runtime, "heaviside",
                 "heaviside is not yet implemented for complex tensors.");
-  THUNDER_CHECK(t == a.tensor("values").dtype, Runtime, "heaviside",
-                "heaviside is not yet implemented for tensors with different dtypes.");
+  THUNDER_CHECK_DTYPE(t == a.tensor("values").dtype, "heaviside",
+                      "heaviside is not yet implemented for tensors with different dtypes.");
   ArgList x = broadcast_operands(b, "heaviside", {a["input"], a["values"]}, t);
   Arg step = convert(b, b("prims.gt", x[0], is_bool(t) ? Arg(false) : Arg(0)), t);
   return b("prims.where", b("prims.eq", x[0], is_bool(t) ? Arg(false) : Arg(0)), x[1], step);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/torch/factory.h"
@@ -144,8 +145,7 @@ DType dtype_of_data(const Arg& data) {
 
 Arg tensor_body(Builder& b, const Args& a) {
   check_no_grad(a);
-  THUNDER_CHECK(a["data"].is_number() || a["data"].is_sequence(), Runtime, "tensor",
-                "Could not infer dtype of the data");
+  THUNDER_CHECK_DTYPE(a["data"].is_number() || a["data"].is_sequence(), "tensor", "Could not infer dtype of the data");
   DType t = dtype_or(a, dtype_of_data(a["data"]));
   if (!a["data"].is_sequence()) return full(b, {}, a["data"], t, device_or(a, {}));
   return b("prims.tensor_from_sequence", a["data"], kw("dtype", t), kw("device", device_or(a, {})));

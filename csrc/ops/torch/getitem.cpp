@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "core/out_of_bounds.h"
 #include "ops/common.h"
@@ -299,9 +300,9 @@ Arg setitem_body(Builder& b, const Args& a) {
   Key k = KeyReader(b, t, false).read(a["key"]);
   Expr view = basic_view(x, k), written;
   Expr value = given.is_tensor() ? b.expr(given) : full_scalar(b, given, t);
-  THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype || is_one_mask(k.indices, value), Runtime, "setitem",
-                "Index put requires the source and destination dtypes match, got ", t.dtype,
-                " for the destination and ", value.dtype(), " for the source.");
+  THUNDER_CHECK_DTYPE(!k.has_indices || value.dtype() == t.dtype || is_one_mask(k.indices, value), "setitem",
+                      "Index put requires the source and destination dtypes match, got ", t.dtype,
+                      " for the destination and ", value.dtype(), " for the source.");
   value = b.expr(convert(b, value, t.dtype));
   if (value.tensor().device != t.device) value = b("prims.device_put", value, t.device);
   if (std::optional<Expr> masked = put_by_mask(b, view, k.indices, value)) {

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
@@ -25,8 +26,8 @@ Arg take_along_dim_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), indices = b.expr(a["indices"]);
   bool index_dtype =
       indices.dtype() == DType::i64 || (!(a.has("dim") && x.rank() > 0) && indices.dtype() == DType::i32);
-  THUNDER_CHECK(index_dtype, Runtime, "take_along_dim",
-                "torch.take_along_dim(): dtype of indices should be Long but got ", indices.dtype());
+  THUNDER_CHECK_DTYPE(index_dtype, "take_along_dim", "torch.take_along_dim(): dtype of indices should be Long but got ",
+                      indices.dtype());
   if (!a.has("dim")) return b("torch.gather", b("torch.view", x, -1), 0, b("torch.view", indices, -1));
   THUNDER_CHECK(x.rank() > 0 || indices.rank() > 0, Index, "take_along_dim", "Dimension specified as ",
                 size_arg("take_along_dim", a["dim"]), " but tensor has no dimensions");
@@ -206,9 +207,9 @@ Arg put_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), index = b.expr(a["index"]), source = b.expr(a["source"]);
   THUNDER_CHECK(index.dtype() == DType::i64, Runtime, "put_", "put_(): Expected a long tensor for index, but got ",
                 index.dtype());
-  THUNDER_CHECK(source.dtype() == x.dtype(), Runtime, "put_",
-                "put_(): self and source expected to have the same dtype, but got self.dtype = ", x.dtype(),
-                " and source.dtype = ", source.dtype());
+  THUNDER_CHECK_DTYPE(source.dtype() == x.dtype(), "put_",
+                      "put_(): self and source expected to have the same dtype, but got self.dtype = ", x.dtype(),
+                      " and source.dtype = ", source.dtype());
   THUNDER_CHECK(source.tensor().numel() == index.tensor().numel(), Runtime, "put_",
                 "put_(): Expected source and index to have the same number of elements, got ", source.tensor().numel(),
                 " and ", index.tensor().numel());

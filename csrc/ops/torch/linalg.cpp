@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
@@ -109,8 +110,8 @@ Expr norm_of_sums(const Expr& x, double p, int64_t row, int64_t column, bool kee
 // From the singular values of the matrices in two dimensions.
 Expr norm_of_values(const Expr& x, const char* reduction, const std::vector<int64_t>& dims, bool keep) {
   Builder& b = x.builder();
-  THUNDER_CHECK(compute_type(x.dtype()) == x.dtype(), Runtime, "linalg.matrix_norm",
-                "linalg.matrix_norm: Low precision dtypes not supported. Got ", scalar_type_name(x.dtype()));
+  THUNDER_CHECK_DTYPE(compute_type(x.dtype()) == x.dtype(), "linalg.matrix_norm",
+                      "linalg.matrix_norm: Low precision dtypes not supported. Got ", scalar_type_name(x.dtype()));
   Expr last = b("torch.movedim", x, dims, std::vector<int64_t>{-2, -1});
   Expr values = b("torch.linalg_svdvals", last);
   // The largest of no singular values is 0.

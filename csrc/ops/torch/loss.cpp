@@ -1,6 +1,7 @@
 // torch: cross entropy and negative log likelihood.  Losses that compare element by element are in pointwise_loss.cpp.
 #include "ops/torch/loss.h"
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -40,8 +41,8 @@ Targets targets(Builder& b, const Args& a) {
 
 void check_nll(std::string_view op, const Args& a) {
   const TensorType &x = a.tensor("self"), &t = a.tensor("target");
-  THUNDER_CHECK(t.dtype == DType::i64 || t.dtype == DType::u8, Runtime, op,
-                "expected target dtype to be Long or Byte, but got ", scalar_type_name(t.dtype));
+  THUNDER_CHECK_DTYPE(t.dtype == DType::i64 || t.dtype == DType::u8, op,
+                      "expected target dtype to be Long or Byte, but got ", scalar_type_name(t.dtype));
   int64_t c = class_dim(x.rank());
   if (a.has("weight")) {
     const TensorType& w = a.tensor("weight");

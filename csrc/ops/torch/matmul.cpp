@@ -1,4 +1,5 @@
 // torch: the matrix product family.  Contractions of named dimensions (einsum, tensordot) are in contraction.cpp.
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -8,9 +9,9 @@ namespace {
 // ---- matmul ---------------------------------------------------------------------------------------------------------
 
 void check_product_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
-  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op,
-                "expected m1 and m2 to have the same dtype, but got: ", cpp_type_name(a.dtype),
-                " != ", cpp_type_name(b.dtype));
+  THUNDER_CHECK_DTYPE(a.dtype == b.dtype, op,
+                      "expected m1 and m2 to have the same dtype, but got: ", cpp_type_name(a.dtype),
+                      " != ", cpp_type_name(b.dtype));
   THUNDER_CHECK(!is_bool(a.dtype), NotImplemented, op, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
@@ -150,8 +151,8 @@ Arg mv(Builder& b, std::string_view op, const Arg& matrix, const Arg& vec) {
                 ", ", t.rank());
   THUNDER_CHECK(s.shape[1] == t.shape[0], Runtime, op, "size mismatch, got input (", s.shape[0], "), mat (", s.shape[0],
                 "x", s.shape[1], "), vec (", t.shape[0], ")");
-  THUNDER_CHECK(s.dtype == t.dtype, Runtime, op, "addmv input tensors must have the same dtype, but got ",
-                scalar_type_name(t.dtype), ", ", scalar_type_name(s.dtype), ", and ", scalar_type_name(t.dtype));
+  THUNDER_CHECK_DTYPE(s.dtype == t.dtype, op, "addmv input tensors must have the same dtype, but got ",
+                      scalar_type_name(t.dtype), ", ", scalar_type_name(s.dtype), ", and ", scalar_type_name(t.dtype));
   return b("torch.matmul", matrix, vec).arg();
 }
 
@@ -161,8 +162,8 @@ Arg dot(Builder& b, std::string_view op, const Arg& x, const Arg& y) {
   const TensorType &s = x.value().tensor(), &t = y.value().tensor();
   THUNDER_CHECK(s.rank() == 1 && t.rank() == 1, Runtime, op, "1D tensors expected, but got ", s.rank(), "D and ",
                 t.rank(), "D tensors");
-  THUNDER_CHECK(s.dtype == t.dtype, Runtime, op, op, " : expected both vectors to have same dtype, but found ",
-                scalar_type_name(s.dtype), " and ", scalar_type_name(t.dtype));
+  THUNDER_CHECK_DTYPE(s.dtype == t.dtype, op, op, " : expected both vectors to have same dtype, but found ",
+                      scalar_type_name(s.dtype), " and ", scalar_type_name(t.dtype));
   return b("torch.matmul", x, y).arg();
 }
 
@@ -202,8 +203,8 @@ Arg factor_of(DType dtype, const Arg& factor) {
 // beta * input + alpha * product; with beta == 0 the input's values do not count, not even its NaNs.
 Arg added_product(Builder& b, std::string_view op, const Args& a, Expr product) {
   Expr input = b.expr(a["input"]);
-  THUNDER_CHECK(input.dtype() == product.dtype(), Runtime, op, "self and mat2 must have the same dtype, but got ",
-                scalar_type_name(input.dtype()), " and ", scalar_type_name(product.dtype()));
+  THUNDER_CHECK_DTYPE(input.dtype() == product.dtype(), op, "self and mat2 must have the same dtype, but got ",
+                      scalar_type_name(input.dtype()), " and ", scalar_type_name(product.dtype()));
   check_expandable(op, input.shape(), product.shape());
   Arg alpha = factor_of(input.dtype(), a["alpha"]), beta = factor_of(input.dtype(), a["beta"]);
   if (!is_number(alpha, 1)) product = b("torch.mul", product, alpha);
@@ -263,8 +264,8 @@ Arg linear_body(Builder& b, const Args& a) {
   Expr y = b("prims.linear", a["input"], a["weight"], usual ? bias : Arg());
   if (usual) return y.arg();
   const TensorType& t = bias.value().tensor();
-  THUNDER_CHECK(t.dtype == x.dtype, Runtime, "linear", "self and mat2 must have the same dtype, but got ",
-                scalar_type_name(t.dtype), " and ", scalar_type_name(x.dtype));
+  THUNDER_CHECK_DTYPE(t.dtype == x.dtype, "linear", "self and mat2 must have the same dtype, but got ",
+                      scalar_type_name(t.dtype), " and ", scalar_type_name(x.dtype));
   Dims rows(x.shape.begin(), x.shape.end() - 1);
   check_expandable("linear", t.shape, {product(rows), w.shape[0]});
   return b("prims.add", y, expand_to(b, bias, y.shape())).arg();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -43,8 +44,8 @@ DType statistics_type(const Args& a) {
   for (const char* name : {"weight", "bias"}) {
     if (!a.has(name) || a.tensor(name).dtype == x.dtype) continue;
     t = DType::f32;
-    THUNDER_CHECK(compute_type(x.dtype) != x.dtype && a.tensor(name).dtype == t, Runtime, "layer_norm",
-                  "mixed dtype (CPU): expect parameter to have scalar type of Float");
+    THUNDER_CHECK_DTYPE(compute_type(x.dtype) != x.dtype && a.tensor(name).dtype == t, "layer_norm",
+                        "mixed dtype (CPU): expect parameter to have scalar type of Float");
   }
   return t;
 }
@@ -152,8 +153,8 @@ Arg weight_norm_body(Builder& b, const Args& a) {
 Arg cosine_similarity_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["x1"]), y = b.expr(a["x2"]);
   DType t = result_type({x, y});
-  THUNDER_CHECK(is_floating(t), Runtime, "cosine_similarity",
-                "expected common dtype to be floating point, yet common dtype is ", scalar_type_name(t));
+  THUNDER_CHECK_DTYPE(is_floating(t), "cosine_similarity",
+                      "expected common dtype to be floating point, yet common dtype is ", scalar_type_name(t));
   Dims shape = broadcast_shape_of("cosine_similarity", {x, y});
   int64_t dim = canonical_dim("cosine_similarity", a.integer("dim"), static_cast<int64_t>(shape.size()));
   auto unit = [&](const Expr& v) {

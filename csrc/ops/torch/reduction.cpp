@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
@@ -59,9 +60,9 @@ Arg prod_body(Builder& b, const Args& a) {
 Arg mean_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   DType t = given(a, "dtype") ? a.dtype("dtype") : x.dtype;
-  THUNDER_CHECK(is_inexact(t), Runtime, "mean", "could not infer output dtype. ",
-                given(a, "dtype") ? "Optional dtype must be" : "Input dtype must be",
-                " either a floating point or complex dtype. Got: ", torch_name(t));
+  THUNDER_CHECK_DTYPE(is_inexact(t), "mean", "could not infer output dtype. ",
+                      given(a, "dtype") ? "Optional dtype must be" : "Input dtype must be",
+                      " either a floating point or complex dtype. Got: ", torch_name(t));
   std::vector<int64_t> dims = dims_of(a);
   Arg in = convert(b, convert(b, a["input"], t), compute_type(t));
   Arg sum = b("prims.sum", in, dims);
@@ -127,8 +128,8 @@ void nansum_vjp(VjpContext& c) {
 
 Arg nanmean_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "nanmean",
-                "expected input to have floating point or complex dtype but got ", scalar_type_name(x.dtype()));
+  THUNDER_CHECK_DTYPE(is_inexact(x.dtype()), "nanmean",
+                      "expected input to have floating point or complex dtype but got ", scalar_type_name(x.dtype()));
   Expr count = b("torch.sum", b("torch.logical_not", b("torch.isnan", x)), a["dim"], a["keepdim"]);
   return b("torch.div", b("torch.nansum", x, a["dim"], a["keepdim"], kw("dtype", a["dtype"])), count);
 }
@@ -265,8 +266,8 @@ double correction_of(const Args& a) {
 
 Expr variance(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
-  THUNDER_CHECK(is_inexact(x.dtype), Runtime, a.op().schema.name,
-                "std and var only support floating point and complex dtypes");
+  THUNDER_CHECK_DTYPE(is_inexact(x.dtype), a.op().schema.name,
+                      "std and var only support floating point and complex dtypes");
   std::vector<int64_t> dims = dims_of(a);
   Arg in = convert(b, a["input"], compute_type(x.dtype));
   Arg v = b("prims.var", in, dims, kw("correction", correction_of(a)));

@@ -1,6 +1,7 @@
 // torch: softmax and its kin.
 #include <algorithm>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -83,9 +84,8 @@ DType backward_dtype(DType grad, DType input) {
 
 Arg normalized_backward(Builder& b, const Args& a, bool log) {
   const TensorType t = a.tensor("grad_output");
-  THUNDER_CHECK(a.tensor("output").dtype == t.dtype, Runtime, "softmax_backward", "grad_output is ",
-                short_name(t.dtype), " and output ", short_name(a.tensor("output").dtype),
-                "; both must have one dtype");
+  THUNDER_CHECK_DTYPE(a.tensor("output").dtype == t.dtype, "softmax_backward", "grad_output is ", short_name(t.dtype),
+                      " and output ", short_name(a.tensor("output").dtype), "; both must have one dtype");
   int64_t dim = canonical_dim("softmax_backward", a.integer("dim"), t.rank());
   DType result = backward_dtype(t.dtype, a.dtype("input_dtype"));
   if (known_empty(t.shape)) return full(b, t.shape, 0.0, result, t.device);

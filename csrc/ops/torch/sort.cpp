@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/shape_common.h"
 
@@ -44,7 +45,7 @@ Arg topk_body(Builder& b, const Args& a) {
 Types one_a_row(const char* op, const Args& a) {
   const TensorType& t = a.tensor("input");
   int64_t dim = wrapped_dim(op, a["dim"], t.rank());
-  THUNDER_CHECK(!is_complex(t.dtype), Runtime, op, op, " does not support complex dtypes, got ", t.dtype);
+  THUNDER_CHECK_DTYPE(!is_complex(t.dtype), op, op, " does not support complex dtypes, got ", t.dtype);
   Dims shape = t.shape;
   if (!shape.empty()) {
     THUNDER_CHECK(shape[static_cast<size_t>(dim)] != 0, Index, op, op, "(): Expected reduction dim ", dim,

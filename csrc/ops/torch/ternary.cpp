@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/dtype_error.h"
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
 #include "ops/formula.h"
@@ -37,8 +38,8 @@ Arg fill_value(Builder& b, const Arg& value, const TensorType& t) {
 Arg masked_fill_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   const TensorType& mask = a.tensor("mask");
-  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_fill",
-                "masked_fill_ only supports boolean masks, but got mask with dtype ", torch_name(mask.dtype));
+  THUNDER_CHECK_DTYPE(is_bool(mask.dtype), "masked_fill",
+                      "masked_fill_ only supports boolean masks, but got mask with dtype ", torch_name(mask.dtype));
   Arg value = fill_value(b, a["value"], x);
   Dims shape = broadcast_shape_of("masked_fill", {a["input"], a["mask"]});
   Arg out =
@@ -103,8 +104,7 @@ void clamp_vjp(VjpContext& c) {
 
 Arg lerp_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
-  THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ",
-                torch_name(end));
+  THUNDER_CHECK_DTYPE(t == end, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ", torch_name(end));
   ArgList x = broadcast_operands(b, "lerp", {a["input"], a["end"], a["weight"]}, t);
   Arg distance = b("prims.sub", x[1], x[0]);
   // From the nearer end, as eager does.
@@ -115,8 +115,7 @@ Arg lerp_body(Builder& b, const Args& a) {
 
 Arg lerp_scalar_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
-  THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ",
-                torch_name(end));
+  THUNDER_CHECK_DTYPE(t == end, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ", torch_name(end));
   const Arg& w = a["weight"];
   if (!w.is_literal_number() || w.kind() == Arg::Kind::Complex) {
     Arg weight = full(b, {}, w, t, a.tensor("input").device);

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/builder.h"
+#include "core/dtype_error.h"
 #include "core/error.h"
 #include "ops/shape_common.h"
 
@@ -213,9 +214,9 @@ Arg meshgrid_body(Builder& b, const Args& a) {
   if (swap) std::swap(tensors[0], tensors[1]);
   Dims shape;
   for (Value v : tensors) {
-    THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "meshgrid",
-                  "torch.meshgrid expects all tensors to have the same dtype, got ", v.dtype(), " and ",
-                  tensors[0].dtype());
+    THUNDER_CHECK_DTYPE(v.dtype() == tensors[0].dtype(), "meshgrid",
+                        "torch.meshgrid expects all tensors to have the same dtype, got ", v.dtype(), " and ",
+                        tensors[0].dtype());
     THUNDER_CHECK(v.rank() <= 1, Runtime, "meshgrid", "expected scalars or 1D tensors, got shape ", str(v.shape()));
     shape.push_back(v.tensor().numel());
   }
