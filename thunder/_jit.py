@@ -27,7 +27,9 @@ def jit(fn=None, /, **options):
     """
     asked_for = options_of(options)
     if fn is None:
-        return functools.partial(jit, **{name: getattr(asked_for, name) for name in options})
+        if "transforms" in options:
+            options["transforms"] = asked_for.transforms  # given as an iterator, perhaps
+        return functools.partial(jit, **options)
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, torch.nn.Module):

@@ -17,9 +17,14 @@ def refusal(text):
 
 def is_out_of_bounds(error):
     """Whether the compiler raised it of an index that no element has."""
-    return getattr(error, "_thunder_mark", None) == "out of bounds"
+    return _mark_of(error) == "out of bounds"
 
 
 def is_internal(error):
     """Whether it says that the compiler is wrong."""
-    return getattr(error, "_thunder_mark", None) == "internal"
+    return _mark_of(error) == "internal"
+
+
+def _mark_of(error):
+    # Not by the class, whose __getattr__ may answer for an exception that it wraps.
+    return vars(error).get("_thunder_mark")

@@ -48,7 +48,12 @@ class Symbol:
         """What autograd sees of an operator that PyTorch has not."""
         import thunder  # which needs this module
 
-        return thunder.jit(lambda *args, **kwargs: self(*args, **kwargs))
+        def call(*args, **kwargs):
+            if current_tracer() is not None:
+                return self(*args, **kwargs)
+            return _C.evaluate(self.id, args, kwargs)  # eager runs it after an error: the error is raised again
+
+        return thunder.jit(call)
 
     def _call_torch(self, args, kwargs):
         """By PyTorch's own function, so that autograd sees it: the first overload that takes these arguments."""

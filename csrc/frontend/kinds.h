@@ -41,8 +41,6 @@ void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* v
 bool is_deque(PyObject* o);
 /// A list, dict, set or deque: what has elements and no attributes that matter.
 bool is_container(PyObject* o);
-/// A list, dict, set or deque: what has elements and no attributes that matter.
-bool is_container(PyObject* o);
 /// An iterator of C code, or a generator: where it is cannot be seen or put back.
 bool is_native_iterator(PyObject* o);
 /// The Python function that a wrapper stands for: the function below a wrapper of torch._dynamo.disable, whose

@@ -62,8 +62,8 @@ bool SharpCalls::allow_setting(PyObject* callable) const {
 }
 
 bool SharpCalls::tell(const std::string& message) const {
-  if (edges_ == SharpEdges::Warn) return PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0;
-  PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  if (edges_ != SharpEdges::Warn) PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  else if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0) return true;
   mark_error(Mark::SharpEdge);
   return false;
 }

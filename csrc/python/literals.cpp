@@ -122,8 +122,10 @@ LiteralObjects& literal_objects() {
 
 Ref dtype_to_python(DType t) { return literal_objects().dtypes.at(static_cast<size_t>(t)); }
 
-Ref device_to_python(const Device& d) {
-  return Ref::steal(PyObject_CallFunction(literal_objects().device_class.get(), "s", d.str().c_str()));
+Ref device_to_python(const Device& d) { return device_to_python(d.str()); }
+
+Ref device_to_python(const std::string& name) {
+  return Ref::steal(PyObject_CallFunction(literal_objects().device_class.get(), "s", name.c_str()));
 }
 
 Ref literal_to_python(const Arg& a, const ToObject& other) {

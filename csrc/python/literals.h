@@ -24,6 +24,7 @@ LiteralObjects& literal_objects();
 
 Ref dtype_to_python(DType t);
 Ref device_to_python(const Device& d);
+Ref device_to_python(const std::string& name);  ///< "cuda:0"
 
 /// A literal as the object that it prints as (torch.float32, slice(0, 2)).  `other` gives the objects of values and of
 /// sizes that are no constants.  PythonError (TypeError) for one of these without `other`; Error (Value) for a constant

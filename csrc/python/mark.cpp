@@ -1,5 +1,7 @@
 #include "python/mark.h"
 
+#include "python/lookup.h"
+
 namespace thunder {
 namespace {
 
@@ -17,12 +19,10 @@ void mark_error(Mark mark) {
 }
 
 std::optional<Mark> mark_of(const Raised& raised) {
-  PyObject* found = raised.value ? PyObject_GetAttrString(raised.value.get(), kAttribute) : nullptr;
-  if (!found) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  const Ref name = Ref::steal(found);
+  // Not by the class, whose __getattr__ may answer for an exception that it wraps.
+  PyObject** dict = raised.value ? dict_place(raised.value.get()) : nullptr;
+  PyObject* found = dict && *dict ? PyDict_GetItemString(*dict, kAttribute) : nullptr;
+  if (!found) return std::nullopt;
   for (const Mark mark : {Mark::Compiler, Mark::SharpEdge, Mark::OutOfBounds, Mark::Internal})
     if (PyUnicode_Check(found) && PyUnicode_CompareWithASCIIString(found, kNames[static_cast<size_t>(mark)]) == 0)
       return mark;

@@ -1,5 +1,7 @@
 #include "python/text.h"
 
+#include "python/errors.h"
+
 namespace thunder {
 
 std::string utf8(PyObject* str) {
@@ -10,9 +12,10 @@ std::string utf8(PyObject* str) {
 }
 
 std::string printable(PyObject* str) {
+  const KeepError pending;
   Py_ssize_t n = 0;
   if (const char* s = PyUnicode_AsUTF8AndSize(str, &n)) return {s, static_cast<size_t>(n)};
-  PyErr_Clear();
+  PyErr_Clear();  // of the lone surrogate
   PyObject* bytes = PyUnicode_AsEncodedString(str, "utf-8", "backslashreplace");
   if (bytes) {
     const Ref owned = Ref::steal(bytes);

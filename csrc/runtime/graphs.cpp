@@ -511,7 +511,6 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph&
   return nullptr;
 }
 
-// `given` owns nothing of the recording any more if the backward overwrites what is saved.
 namespace {
 
 using Place = GraphRecording::Place;
@@ -556,6 +555,7 @@ std::vector<char> which_are_alone(const Values& gradients) {
 
 }  // namespace
 
+// `given` owns nothing of the recording any more if the backward overwrites what is saved.
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Programs& programs, ForwardGraph& graph,
                                                                      Values& given, bool last) {
   if (graph.backwards.size() >= limits(*settings_).backwards) return nullptr;

@@ -44,7 +44,7 @@ Ref to_python(const c10::IValue& v) {
   if (v.isString())
     return checked(
         PyUnicode_FromStringAndSize(v.toStringRef().data(), static_cast<Py_ssize_t>(v.toStringRef().size())));
-  if (v.isDevice()) return checked([&] { return device_to_python(from_aten(v.toDevice())); });
+  if (v.isDevice()) return checked([&] { return device_to_python(v.toDevice().str()); });
   if (v.isTuple()) return sequence_to_python(v.toTupleRef().elements(), true);
   if (v.isList()) return sequence_to_python(v.toListRef(), false);
   if (v.isCapsule())

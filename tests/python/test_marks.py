@@ -1,6 +1,7 @@
 """The compiler knows its own exceptions by a mark, and not by their text."""
 
 import sys
+import warnings
 
 import pytest
 import torch
@@ -116,3 +117,38 @@ def test_no_number_stands_for_a_tensor_of_a_wrong_dtype(fn):
 def test_a_number_stands_for_a_tensor_where_the_operator_wants_one(fn):
     x, n = torch.arange(4.0), torch.tensor(2)
     torch.testing.assert_close(thunder.jit(fn)(x, n), fn(x, n))
+
+
+def test_a_warning_about_a_sharp_edge_that_is_an_error_ends_the_call():
+    ran = []
+
+    def f(x):
+        ran.append(1)
+        print("a side effect")
+        return x + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises(UserWarning, match="sharp_edges"):
+            thunder.jit(f, sharp_edges="warn")(torch.ones(2))
+    assert ran in ([], [1])  # the interpreter's run alone, and not eager's after it
+
+
+def test_a_class_does_not_answer_for_an_exception_that_it_wraps():
+    class Wrapped(Exception):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+    def f(x):
+        try:
+            torch.ones(2)[(5,)]
+        except IndexError as e:
+            raise Wrapped(e) from e
+        return x
+
+    assert not is_internal(Wrapped(ours(ValueError("x"))))
+    with pytest.raises(Wrapped):
+        thunder.jit(f)(torch.ones(2))

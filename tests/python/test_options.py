@@ -179,3 +179,10 @@ def test_a_warning_names_the_users_line(monkeypatch):
     assert [(w.filename, str(w.message).partition(" (")[0]) for w in told] == [
         (__file__, "[jit] executor 'cudnn_layernorm' cannot be used here")
     ]
+
+
+def test_a_decorator_keeps_what_was_given():
+    decorator = pickle.loads(pickle.dumps(thunder.jit(executors=["aten"], cache="constant values")))
+    assert decorator.keywords == {"executors": ["aten"], "cache": "constant values"}
+    later = thunder.jit(executors=None)
+    assert later.keywords == {"executors": None}
