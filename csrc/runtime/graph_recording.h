@@ -30,8 +30,9 @@ namespace thunder {
 ///     None.
 ///   warm_up: whether a program must have run once before it is recorded, so that it finds loaded what it needs
 ///   capturing(): whether somebody else is recording on the current stream
-///   stream(index), timer(): a number for the current stream, and an object with stop() and read() that times a run
-///     (graph_timing.h); asked only where `device` is not "cuda"
+///   stream(index): a number for the current stream; asked only where `device` is not "cuda"
+///   timer(): an object with stop() and read() that times a run (graph_timing.h).  A recorder for "cuda" need not have
+///     this method: CUDA's events time a run then.
 /// and, where they are automatic,
 ///   refuses(): why nothing is recorded in this process, or None
 ///   memory(index): the bytes that the device has, and those that are free
@@ -56,6 +57,7 @@ struct GraphSettings {
   bool automatic;
   c10::DeviceType device;
   bool warm_up;
+  bool times;  ///< the recorder has its own timer
   size_t captures = 0, replays = 0, ungraphed = 0;
   std::map<std::string, size_t> why;  ///< what is not recorded, or not any more: how many programs, by the reason
   std::atomic<int64_t> bytes{0};      ///< that its recordings keep

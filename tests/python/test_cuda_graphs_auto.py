@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 from devices import DEVICE
-from graph_checks import Deep, Net, automatic, close, counts, randn, reasons
+from graph_checks import ON_GPU, Deep, Net, automatic, close, counts, randn, reasons
 from torch import nn
 
 import thunder
@@ -54,6 +54,19 @@ def test_a_program_that_waits_for_the_host_is_recorded(recorder):
         close(f(x), torch.sin(x) * 2)
     assert counts(f) == (1, SOON - 3, 3)  # one that loads, two that are timed
     assert stats(f)["bytes"] == 1000 + 16 and stats(f)["why"] == {}
+
+
+@pytest.mark.skipif(not ON_GPU, reason="measures a GPU")
+@pytest.mark.parametrize("size", [4, 4096])
+def test_measured_times_decide(size):
+    """The small program waits for the host unless other processes use the GPU; the large one never does."""
+    f = thunder.jit(lambda x: (x @ x @ x @ x).sin())
+    for _ in range(2 * SOON):
+        x = randn(size, size)
+        torch.testing.assert_close(f(x), (x @ x @ x @ x).sin(), rtol=1e-2, atol=1e-2)
+        torch.cuda.synchronize()
+    assert stats(f)["captures"] == 1 or "the host" in reasons(f)
+    assert size == 4 or stats(f)["captures"] == 0
 
 
 @pytest.mark.parametrize(
