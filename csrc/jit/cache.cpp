@@ -7,7 +7,7 @@ namespace thunder {
 namespace {
 
 constexpr size_t kMostEntries = 256;  // programs of a function; what changes in every call would fill the memory
-constexpr size_t kMostKnown = 4096;   // rows of numbers that a function remembers an entry for
+constexpr size_t kMostKnown = 4096;   // tuples of numbers that a function remembers an entry for
 
 }  // namespace
 
@@ -107,7 +107,7 @@ std::vector<std::shared_ptr<CacheEntry>> Cache::alike(const CallKey& whole) {
 std::shared_ptr<CacheEntry> Cache::keep(std::shared_ptr<CacheEntry> e, const CallKey& key, bool for_later) {
   last_ = e;
   if (!for_later) return e;
-  writes_ = writes_ || e->takes_turns();  // before another thread finds it
+  writes_ = writes_ || e->runs_locked();  // before another thread finds it
   if (mode_ == CacheMode::NoCaching || mode_ == CacheMode::SameInput) entries_.clear();
   if (entries_.size() >= kMostEntries) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {

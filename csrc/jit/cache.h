@@ -1,6 +1,6 @@
 // The cache of a compiled function: the entries, and the look-up of a call.
 //
-// A Cache owns the entries by their keys, the rows of numbers for which an entry is known, and the kinds of calls that are
+// A Cache owns the entries by their keys, the tuples of numbers for which an entry is known, and the kinds of calls that are
 // alike but for their numbers.  A call has two keys with varying values: entries for its very numbers come first, then
 // those in which what varied is a symbol (jit/varying.h).  The cache tells why the last look-up found nothing.
 #pragma once

@@ -86,7 +86,7 @@ struct CacheEntry {
   bool repeatable = false;      // the user's function may stand for the program, if that raises
 
   // Threads that communicate wait for each other within a run.
-  bool takes_turns() const { return !effects.empty() && !communicates; }
+  bool runs_locked() const { return !effects.empty() && !communicates; }
 
   // An entry for one call keeps nothing of the environment alive: a weak reference to it may be all that others hold.
   void let_go() {

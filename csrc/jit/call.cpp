@@ -32,18 +32,18 @@ struct SameGradModeIfItRaises {
 }  // namespace
 
 // The result of a call that an entry fits; nothing: none does.
-std::optional<PyObject*> JitFunction::run_hit(const CallKey& key, const CallArguments& arguments, Turns::Turn* turn) {
+std::optional<PyObject*> JitFunction::run_hit(const CallKey& key, const CallArguments& arguments, CallLock::Guard* lock) {
   // Owned: a recursive call or another thread may clear the cache.
   const std::shared_ptr<CacheEntry> e = cache_.find(key);
   if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
     key.undraw();
-    if (turn) turn->end();
+    if (lock) lock->unlock();
     return eager_.run(arguments, "forward-mode AD is active");
   }
   if (!e) return std::nullopt;
   ++hits_;
   if (!std::exchange(e->used_again, true)) patience_.used_again();
-  if (turn && !e->takes_turns()) turn->end();
+  if (lock && !e->runs_locked()) lock->unlock();
   return run(*e, key, arguments, nullptr);
 }
 
@@ -59,10 +59,10 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
   if (!cache_.writes())
     if (const std::optional<PyObject*> result = run_hit(key, arguments, nullptr)) return *result;
   // What a program reads of the environment, and writes there in the end, no other thread's call changes in between.
-  Turns::Turn turn(turns_);
-  if (cache_.writes() || turn.waited())
-    if (const std::optional<PyObject*> result = run_hit(key, arguments, &turn)) return *result;
-  return call_new(key, arguments, turn);
+  CallLock::Guard lock(lock_);
+  if (cache_.writes() || lock.waited())
+    if (const std::optional<PyObject*> result = run_hit(key, arguments, &lock)) return *result;
+  return call_new(key, arguments, lock);
 }
 
 // Why the call is not acquired; nothing: it is.  A function that compiles anew in nearly every call is better off
@@ -91,9 +91,9 @@ Acquirer::Result JitFunction::compile_new(CallKey& key) {
   return result;
 }
 
-PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn) {
+PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, CallLock::Guard& lock) {
   if (const std::optional<NeedsEager> reason = not_acquired(key)) {
-    turn.end();  // the function may wait for anything
+    lock.unlock();  // the function may wait for anything
     return eager_.run(arguments, reason->why, reason->warns);
   }
   const std::function<void()> undraw = remember_generators({Device{DeviceType::cpu}});
@@ -101,7 +101,7 @@ PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Tu
   if (auto* made = std::get_if<Acquirer::Entry>(&result)) {
     CacheEntry& e = **made;
     const bool kept = inspection_.keeping.for_later();
-    if (!e.takes_turns()) turn.end();
+    if (!e.runs_locked()) lock.unlock();
     Ref value = Ref::steal(run(e, key, arguments, &undraw));
     if (!kept) e.let_go();
     return value.release();
@@ -110,7 +110,7 @@ PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Tu
     if (!failed->by_function || inspection_.keeping.once || !function_.transform().empty() ||
         function_.is_of_distributed())
       failed->raise();
-  turn.end();
+  lock.unlock();
   if (auto* failed = std::get_if<Failed>(&result)) return run_unacquired(key, arguments, std::move(failed->error));
   const NeedsEager& reason = std::get<NeedsEager>(result);
   return eager_.run(arguments, reason.why, reason.warns);

@@ -37,7 +37,7 @@ CallKey::CallKey(const CallArguments& a, Apart numbers_apart, const Learned& of_
 void CallKey::add_layouts() {
   numbers.ints = flat.ints;
   numbers.floats = flat.floats;
-  // "An int of the row" and a size of 1 look alike in a fingerprint; keys of both forms are in one table.
+  // "An int of the tuple" and a size of 1 look alike in a fingerprint; keys of both forms are in one table.
   if (apart == Apart::All) fingerprint.add_number(~uint64_t{0});
   for (PyObject* o : flat.tensors) {
     const at::Tensor& t = torch_py::tensor(o);

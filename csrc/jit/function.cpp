@@ -17,7 +17,7 @@ Acquirer::Result JitFunction::compile(Acquirer& acquirer) {
                        [this](std::shared_ptr<CacheEntry> refused, const CallKey& key, const NeedsEager& reason) {
                          return leave_to_eager(std::move(refused), key, reason);
                        });
-  inspection_.not_symbolic = acquirer.not_symbolic();
+  if (std::holds_alternative<Acquirer::Entry>(result)) inspection_.not_symbolic = acquirer.not_symbolic();
   return result;
 }
 

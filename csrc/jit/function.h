@@ -16,12 +16,12 @@
 #include "jit/acquirer.h"
 #include "jit/cache.h"
 #include "jit/call_key.h"
+#include "jit/call_lock.h"
 #include "jit/eager_calls.h"
 #include "jit/inspection.h"
 #include "jit/learned.h"
 #include "jit/patience.h"
 #include "jit/refusals.h"
-#include "jit/turns.h"
 #include "jit/user_function.h"
 #include "jit/value_checks.h"
 
@@ -56,8 +56,8 @@ class JitFunction {
   int traverse(visitproc visit, void* arg);
 
  private:
-  std::optional<PyObject*> run_hit(const CallKey& key, const CallArguments& arguments, Turns::Turn* turn);
-  PyObject* call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn);
+  std::optional<PyObject*> run_hit(const CallKey& key, const CallArguments& arguments, CallLock::Guard* lock);
+  PyObject* call_new(CallKey& key, const CallArguments& arguments, CallLock::Guard& lock);
   Acquirer::Result compile_new(CallKey& key);
   std::optional<NeedsEager> not_acquired(const CallKey& key);
   Acquirer::Result compile(Acquirer& acquirer);
@@ -79,7 +79,7 @@ class JitFunction {
   EagerCalls eager_{function_};
   Refusals refusals_{cache_};
   Inspection inspection_;
-  Turns turns_;
+  CallLock lock_;
   Patience patience_;
   size_t hits_ = 0, misses_ = 0;
 };

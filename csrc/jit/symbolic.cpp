@@ -94,7 +94,7 @@ void SymbolicLayout::add_labels(const std::string& tensor, std::vector<std::stri
 void SymbolicLayout::add_to(Fingerprint& f) const {
   for (const auto* entries : {&sizes_, &strides_})
     for (const Extent& e : *entries)
-      // Where an int stands in the row follows from what else is in the key.
+      // The place of an int among the ints follows from what else is in the key.
       f.add_number(static_cast<uint64_t>(e.kind) | (e.kind == Extent::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
 }
 

@@ -1,12 +1,12 @@
 // What calls of one program may differ in: sizes, strides and numbers.
 //
-// A call's key leaves them out; they stand apart, in a row.  With cache="symbolic values" the key says of every size
-// whether it is 0, 1 or more, and of every stride how it follows from sizes, and the rest is the row.  With
-// cache="varying values" the row has all sizes and strides (but for empty tensors), and earlier calls tell which of them
-// vary (jit/varying.h).
+// A call's key leaves these numbers out; they are the call's tuple of numbers.  With cache="symbolic values" the key says
+// of every size whether it is 0, 1 or more, and of every stride how it follows from sizes, and the tuple has the rest.
+// With cache="varying values" the tuple has all sizes and strides (but for empty tensors), and earlier calls tell which
+// of them vary (jit/varying.h).
 //
-// Compiling binds each of the row to a symbol, unless it does not vary or the program turned out to depend on it: then to
-// its value, or to another one that it must equal.  All else that the program asked about symbols is a guard.
+// Compiling binds each number of the tuple to a symbol.  A number that does not vary, or on which the program depends, is
+// bound to its value, or to another number that it must equal.  All other comparisons of symbols are guards.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +34,7 @@ class SymbolicLayout {
   std::string str() const;
   /// Says of each int that the constructor appended what it is.
   void add_labels(const std::string& tensor, std::vector<std::string>& labels) const;
-  /// `ints`: a Dim for each of the row to which the constructor appended.
+  /// `ints`: a Dim for each int of the vector to which the constructor appended.
   TensorType type(const at::Tensor& tensor, const Dims& ints) const;
 
  private:
@@ -47,7 +47,7 @@ class SymbolicLayout {
   c10::SmallVector<Extent, 6> sizes_, strides_;
 };
 
-/// The numbers of a call.
+/// The tuple of numbers of a call.
 struct Numbers {
   std::vector<int64_t> ints;
   std::vector<double> floats;
@@ -55,10 +55,10 @@ struct Numbers {
   friend bool operator==(const Numbers&, const Numbers&) = default;
 };
 
-/// What an int of a row is in a program.
+/// What an int of the tuple is in a program.
 struct IntBinding {
   enum Kind : uint8_t { Symbol, Constant, Same, Product } kind = Symbol;
-  size_t other = 0, by = 0;  ///< Same: an earlier one of the row; Product: two of it, a stride and the size there
+  size_t other = 0, by = 0;  ///< Same: an earlier int; Product: two earlier ints, a stride and the size there
   size_t size = 0;           ///< Product: that of the dimension, whose stride nobody reads where it is 1
   bool may_be_one = false;   ///< a symbol for a size that is 1 in some calls (ShapeEnv::make_size)
 };
@@ -102,7 +102,7 @@ class Symbols {
                    const std::function<bool(const NumberGuard&)>& other_numbers);
   /// Whether the program runs on such numbers; else `why` not.
   bool hold(const Numbers& numbers, std::string* why) const;
-  /// Where a symbol stands in the row; nothing for what is no lone symbol.
+  /// The place of a symbol among the ints; nothing for what is no lone symbol.
   std::optional<size_t> index(SymbolId id) const;
   std::optional<size_t> index(const Dim& size) const;
   NumberExpr::Values values(const Numbers& numbers) const;
@@ -110,7 +110,7 @@ class Symbols {
   std::vector<std::string> text() const;
   /// "s0: size 1 of tensor argument 0", of each symbol; within the environment that made them.
   std::vector<std::string> symbol_text() const;
-  /// Whether the program turned out to depend on the value of an int.
+  /// Whether the program depends on the value of an int.
   bool learned(size_t i) const { return ints_[i].kind == IntBinding::Constant && reasons_.count(i) != 0; }
   bool is_symbol(size_t i) const { return ints_[i].kind == IntBinding::Symbol; }
   bool any_symbol() const;

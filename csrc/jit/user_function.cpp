@@ -8,7 +8,7 @@ namespace thunder {
 
 UserFunction::UserFunction(PyObject* function, PyObject* of_module, JitOptions jit_options)
     : fn(Ref::borrow(function)), module(Ref::borrow(of_module)), options(std::move(jit_options)) {
-  // Who asks for graphs gets a program for each row of sizes: every one is recorded.
+  // Who asks for graphs gets a program for each tuple of sizes: every one is recorded.
   if (options.graphs && !options.graphs->automatic && options.cache == CacheMode::VaryingValues)
     options.cache = CacheMode::ConstantValues;
 }

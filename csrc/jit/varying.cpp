@@ -9,13 +9,13 @@ namespace {
 
 class Finder {
  public:
-  Finder(const std::vector<const Numbers*>& rows, const Numbers& now, const std::vector<char>& fixed)
-      : rows_(rows), now_(now), fixed_(fixed) {
-    rows_.push_back(&now);
+  Finder(const std::vector<const Numbers*>& earlier, const Numbers& now, const std::vector<char>& fixed)
+      : calls_(earlier), now_(now), fixed_(fixed) {
+    calls_.push_back(&now);
     out_.ints.resize(now.ints.size(), {.kind = IntBinding::Constant});
     for (size_t i = 0; i < now.floats.size(); ++i)
       out_.constant_floats.push_back(
-          std::all_of(rows.begin(), rows.end(), [&](const Numbers* r) { return r->floats[i] == now.floats[i]; }));
+          std::all_of(earlier.begin(), earlier.end(), [&](const Numbers* r) { return r->floats[i] == now.floats[i]; }));
   }
 
   void take_argument(size_t i) {
@@ -42,7 +42,7 @@ class Finder {
  private:
   bool varies(size_t i) const {
     return !fixed_[i] &&
-           std::any_of(rows_.begin(), rows_.end(), [&](const Numbers* r) { return r->ints[i] != now_.ints[i]; });
+           std::any_of(calls_.begin(), calls_.end(), [&](const Numbers* r) { return r->ints[i] != now_.ints[i]; });
   }
 
   // Dimensions by their strides in the call with the most elements: sizes of 1 say little.
@@ -52,7 +52,7 @@ class Finder {
       for (size_t d = 0; d < p.rank; ++d) n *= static_cast<double>(r->ints[p.first + d]);
       return n;
     };
-    const Numbers& most = **std::max_element(rows_.begin(), rows_.end(),
+    const Numbers& most = **std::max_element(calls_.begin(), calls_.end(),
                                              [&](const Numbers* a, const Numbers* b) { return count(a) < count(b); });
     std::vector<size_t> order(p.rank);
     std::iota(order.rbegin(), order.rend(), size_t{0});
@@ -65,7 +65,7 @@ class Finder {
   // Whether the stride is always that of dimension `from` times its size.  Where the dimension has one element nobody
   // reads its stride; a program that asks for strides is not for that (Layouts::keep_strides).
   bool follows(const TensorPlace& p, size_t d, size_t from) const {
-    return std::all_of(rows_.begin(), rows_.end(), [&](const Numbers* r) {
+    return std::all_of(calls_.begin(), calls_.end(), [&](const Numbers* r) {
       const int64_t* sizes = r->ints.data() + p.first;
       const int64_t* strides = sizes + p.rank;
       return sizes[d] == 1 || (strides[from] != 0 && strides[from] * sizes[from] == strides[d]);
@@ -86,7 +86,7 @@ class Finder {
     if (now_.ints[strides + d] >= 2) out_.ints[strides + d] = {.kind = IntBinding::Symbol};
   }
 
-  std::vector<const Numbers*> rows_;  // this call's is the last
+  std::vector<const Numbers*> calls_;  // this call's is the last
   const Numbers& now_;
   const std::vector<char>& fixed_;
   Varying out_;
@@ -94,9 +94,9 @@ class Finder {
 
 }  // namespace
 
-Varying find_varying(const std::vector<const Numbers*>& rows, const Numbers& now,
+Varying find_varying(const std::vector<const Numbers*>& earlier, const Numbers& now,
                      const std::vector<TensorPlace>& places, const std::vector<char>& fixed) {
-  Finder finder(rows, now, fixed);
+  Finder finder(earlier, now, fixed);
   size_t arguments = now.ints.size();
   for (const TensorPlace& p : places) arguments = std::min(arguments, p.first);
   for (size_t i = 0; i < arguments; ++i) finder.take_argument(i);

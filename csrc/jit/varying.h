@@ -10,7 +10,7 @@
 
 namespace thunder {
 
-/// Where a tensor's sizes and strides stand in the row: `rank` sizes from `first` on, then as many strides.
+/// The place of a tensor's sizes and strides among the ints: `rank` sizes from `first` on, then as many strides.
 struct TensorPlace {
   size_t first = 0, rank = 0;
 };
@@ -21,9 +21,9 @@ struct Varying {
   bool any = false;  ///< whether any is to be a symbol
 };
 
-/// `rows`: of earlier calls that are like this one but for their numbers.  `fixed`: of each int, whether it is not to be
+/// `earlier`: the numbers of earlier calls that differ from this one in numbers alone.  `fixed`: of each int, whether it is not to be
 /// a symbol though it varies.
-Varying find_varying(const std::vector<const Numbers*>& rows, const Numbers& now,
+Varying find_varying(const std::vector<const Numbers*>& earlier, const Numbers& now,
                      const std::vector<TensorPlace>& places, const std::vector<char>& fixed);
 
 }  // namespace thunder

@@ -20,27 +20,27 @@ VaryingNumbers find_varying_numbers(Cache& cache, const CallKey& whole) {
   constexpr int kFew = 2;  // programs for one value of a number: it is not worth a try to make it a symbol again
   const std::vector<std::shared_ptr<CacheEntry>> entries = cache.alike(whole);
   VaryingNumbers out;
-  std::vector<const Numbers*> rows;
+  std::vector<const Numbers*> earlier;
   std::vector<char> fixed(whole.numbers.ints.size());
   std::vector<int> learned(fixed.size());
   for (const auto& e : entries) {
-    rows.push_back(&e->kind->numbers);
+    earlier.push_back(&e->kind->numbers);
     if (!e->kind->not_symbolic.empty()) out.not_symbolic = e->kind->not_symbolic;
     for (size_t i = 0; e->symbols && i < learned.size(); ++i) learned[i] += e->symbols->learned(i);
   }
   for (size_t i = 0; i < fixed.size(); ++i) fixed[i] = learned[i] >= kFew;
   for (const TensorPlace& p : whole.places)
     for (size_t i = p.first; i < p.first + p.rank; ++i) fixed[i] = fixed[i] || is_apart(entries, i, whole.numbers);
-  out.varying = find_varying(rows, whole.numbers, whole.places, fixed);
+  out.varying = find_varying(earlier, whole.numbers, whole.places, fixed);
   if (!out.varying.any) return out;
   const std::vector<std::string> labels = whole.labels();
   for (size_t i = 0; i < out.varying.ints.size(); ++i)
     if (out.varying.ints[i].kind == IntBinding::Symbol)
-      out.text += cat(out.text.empty() ? "" : ", ", labels[i], " (", rows.back()->ints[i], ", now ",
+      out.text += cat(out.text.empty() ? "" : ", ", labels[i], " (", earlier.back()->ints[i], ", now ",
                       whole.numbers.ints[i], ")");
   for (size_t i = 0; i < out.varying.constant_floats.size(); ++i)
     if (!out.varying.constant_floats[i])
-      out.text += cat(out.text.empty() ? "" : ", ", "float argument ", i, " (", rows.back()->floats[i], ", now ",
+      out.text += cat(out.text.empty() ? "" : ", ", "float argument ", i, " (", earlier.back()->floats[i], ", now ",
                       whole.numbers.floats[i], ")");
   return out;
 }

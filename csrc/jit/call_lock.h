@@ -1,4 +1,4 @@
-// Threads that take turns.
+// Mutual exclusion of the threads that call one compiled function.
 #pragma once
 
 #include <Python.h>
@@ -6,32 +6,32 @@
 
 namespace thunder {
 
-/// One thread at a time, which may enter again.  All of it happens under the GIL, except for the wait.
-class Turns {
+/// A recursive lock.  Only the wait for it happens without the GIL.
+class CallLock {
  public:
-  Turns() = default;
-  Turns(const Turns&) = delete;
-  Turns& operator=(const Turns&) = delete;
-  ~Turns() {
+  CallLock() = default;
+  CallLock(const CallLock&) = delete;
+  CallLock& operator=(const CallLock&) = delete;
+  ~CallLock() {
     if (lock_) PyThread_free_lock(lock_);
   }
 
-  /// The calling thread's turn.
-  class Turn {
+  /// Holds the lock until unlock(), or for the length of a scope.
+  class Guard {
    public:
-    explicit Turn(Turns& turns) : turns_(&turns), waited_(turns.enter()) {}
-    ~Turn() { end(); }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    /// Whether another thread had its turn meanwhile.
+    explicit Guard(CallLock& lock) : lock_(&lock), waited_(lock.enter()) {}
+    ~Guard() { unlock(); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    /// Whether another thread held the lock meanwhile.
     bool waited() const { return waited_; }
-    void end() {
-      if (turns_) turns_->leave();
-      turns_ = nullptr;
+    void unlock() {
+      if (lock_) lock_->leave();
+      lock_ = nullptr;
     }
 
    private:
-    Turns* turns_;
+    CallLock* lock_;
     bool waited_;
   };
 
@@ -42,7 +42,7 @@ class Turns {
       ++depth_;
       return false;
     }
-    // The thread whose turn it was at a fork is not in the child.
+    // The thread that held the lock at a fork is not in the child.
     if (const pid_t process = getpid(); !lock_ || process_ != process) {
       lock_ = PyThread_allocate_lock();
       process_ = process;
