@@ -82,7 +82,7 @@ def _tracing(tracer):
     state.modes.append(mode)
     state.parts.append({"saved_tensors_hooks": saved_tensors_hooks()})
     try:
-        with _torch_compiles(tracer.seems_compiled), mode:
+        with _torch_compiles(tracer), mode:
             if mode._device is None:
                 tracer.take_calls()
             yield
@@ -94,41 +94,41 @@ def _tracing(tracer):
 
 _lock = threading.Lock()
 _programs = 0  # that are being traced, by all threads
-_unseen = 0  # of these, those that are told that nothing compiles
 _before = None  # PyTorch's flag and Function.apply, as they were before the first of them
 
 
 @contextlib.contextmanager
-def _torch_compiles(told=True):
-    """PyTorch believes that it is being compiled, or is told that it is not: libraries branch on that.  What it goes by
-    is the process's: of two threads that are told different things both see that nothing compiles."""
-    global _programs, _unseen, _before
+def _torch_compiles(tracer):
+    """torch.compiler.is_compiling() returns tracer.seems_compiled in the program: libraries branch on that.
+
+    The interpreter answers reads of PyTorch's flag, so that other threads read what it is outside.  The flag itself is
+    set where Python runs the function.  `Function.apply` calls what it was before in threads that compile nothing.
+    """
+    global _programs, _before
     with _lock:
         if _programs == 0:
             _before = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
             torch.autograd.Function.apply = classmethod(_autograd_function_apply)
         _programs += 1
-        _unseen += not told
-        torch.compiler._is_compiling_flag = _unseen == 0
+        if not tracer.interprets:
+            torch.compiler._is_compiling_flag = tracer.seems_compiled
     try:
         yield
     finally:
         with _lock:
             _programs -= 1
-            _unseen -= not told
-            torch.compiler._is_compiling_flag = _unseen == 0
             if _programs == 0:
                 torch.compiler._is_compiling_flag, torch.autograd.Function.apply = _before
 
 
 def call_outside(function, args, kwargs):
     """A call that is no part of the program that is being acquired: PyTorch is what it is outside."""
-    torch.compiler._is_compiling_flag = False
+    flag, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, _before[0]
     try:
         with torch._C.DisableTorchFunction():
             return function(*args, **kwargs)
     finally:
-        torch.compiler._is_compiling_flag = _programs > 0 and _unseen == 0
+        torch.compiler._is_compiling_flag = flag
 
 
 def _run_traced(tracer, fn, args, kwargs):

@@ -140,6 +140,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.make_wrapper_subclass = borrowed(nb::getattr(tensor_class, "_make_wrapper_subclass"));
   h.swap_tensors = borrowed(torch.attr("_C").attr("_swap_tensor_impl"));
   h.torch_size = borrowed(torch.attr("Size"));
+  h.compiler_variables = borrowed(torch.attr("compiler").attr("__dict__"));
   LiteralObjects& literals = literal_objects();
   literals = {.device_class = borrowed(torch.attr("device")), .dtypes = {}, .more_dtypes = {}, .constants = {}};
   for (nb::handle d : dtypes) literals.dtypes.push_back(borrowed(d));

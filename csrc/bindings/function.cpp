@@ -151,7 +151,7 @@ nb::dict stats(nb::handle h) {
   d["guards"] = last.number_guards;
   d["symbols"] = last.symbols;
   d["not_symbolic"] = last.not_symbolic;
-  d["not_cached"] = last.keeping.why();
+  d["not_cached"] = last.keeping.why().value_or("");
   nb::dict eager;
   for (const auto& [why, calls] : f.eager_calls().counts()) eager[nb::str(why.c_str())] = calls;
   d["eager_calls"] = eager;

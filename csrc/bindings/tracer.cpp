@@ -65,7 +65,7 @@ void bind_calls(nb::class_<Tracer>& tracer) {
           "Ends the acquisition: the function itself has to run, for this reason, of which the user is told if "
           "`warns`.")
       .def_prop_ro(
-          "left_to_eager", [](Tracer& t) { return !t.eager.why.empty(); },
+          "left_to_eager", [](Tracer& t) { return t.eager.has_value(); },
           "Whether the acquisition has ended, by leave_to_eager().")
       .def("take_calls", [](Tracer& t) { t.calls().take_calls(); })
       .def_prop_ro("interprets", &Tracer::interprets)
@@ -119,7 +119,7 @@ void bind_attributes(nb::class_<Tracer>& tracer) {
       .def("dense_dims", [](Tracer& t, nb::handle o) { return t.tensors().type_of(o.ptr()).dense_dims; })
       .def("is_contiguous",
            [](Tracer& t, nb::handle o, const std::string& format) {
-             return t.located([&] { return frontend::Layouts::has_format(t.tensors().type_of(o.ptr()), format); });
+             return t.located_with_answers([&] { return frontend::Layouts::has_format(t.tensors().type_of(o.ptr()), format); });
            })
       .def("is_conj", [](Tracer& t, nb::handle o) { return t.aliases().is_conj(t.tensors().id_of(o.ptr())); })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.tensors().type_of(o.ptr())).str(); })

@@ -16,6 +16,7 @@ namespace thunder {
 namespace {
 
 thread_local ShapeEnv* current_env = nullptr;
+thread_local SizeAnswers* current_answers = nullptr;
 
 int compare(const SymExpr& a, const SymExpr& b);
 
@@ -522,8 +523,9 @@ bool ShapeEnv::is_unbacked(SymbolId id) const {
 void ShapeEnv::set_hint(SymbolId id, int64_t value) { symbols_.at(id).hint = value; }
 
 bool ShapeEnv::knows(const Dim& size, bool firmly) {
+  SizeAnswers* answers = current_env == this ? current_answers : nullptr;
   for (SymbolId s : size.symbols())
-    if (!hint(s) && !(ask && ask(s, firmly))) return false;
+    if (!hint(s) && !(answers && answers->find(s, firmly))) return false;
   return true;
 }
 
@@ -564,8 +566,13 @@ void ShapeEnv::guard(NumberGuard g) {
 }
 
 ShapeEnv* ShapeEnv::current() { return current_env; }
-ShapeEnv::Scope::Scope(ShapeEnv& env) : previous_(current_env) { current_env = &env; }
-ShapeEnv::Scope::~Scope() { current_env = previous_; }
+ShapeEnv::Scope::Scope(ShapeEnv& env, SizeAnswers* answers)
+    : previous_(std::exchange(current_env, &env)), previous_answers_(std::exchange(current_answers, answers)) {}
+ShapeEnv::Scope::~Scope() {
+  current_env = previous_;
+  current_answers = previous_answers_;
+}
+SizeAnswers* ShapeEnv::Scope::answers() { return current_answers; }
 
 ShapeEnv::LayingOut::LayingOut() : env_(current_env) {
   if (env_) before_ = std::exchange(env_->laying_out_, true);

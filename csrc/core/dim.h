@@ -4,10 +4,13 @@
 // A symbolic one is a polynomial over symbols and atoms (floor division, remainder, max, min) in normal form, so that
 // `(s0 + 1) * 2 == 2 * s0 + 2` holds without asking anyone.  A comparison that the normal form does not decide is
 // decided by the symbols' hints (their values in the call being compiled) and recorded as a guard in the thread's
-// ShapeEnv; a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except
-// that it is taken to differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs handles 0
-// and 1 all the same.  A program that such an assumption made an error of is acquired again without it (ShapeEnv::asks).
-// A size that is 1 in other calls (ShapeEnv::make_size) is taken to differ from 1 in the same way.
+// ShapeEnv.  A symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except
+// that the symbol is taken to differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs
+// handles 0 and 1 all the same.  A program that such an assumption made an error of is acquired again without it
+// (ShapeEnv::asks).  A size that is 1 in other calls (ShapeEnv::make_size) is taken to differ from 1 in the same way.
+//
+// A comparison runs no operator, unless its scope (ShapeEnv::Scope) was opened with SizeAnswers: these find the hint of
+// such a symbol.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +62,7 @@ class Dim {
   friend Dim max(const Dim& a, const Dim& b);
   friend Dim min(const Dim& a, const Dim& b);
 
-  // Comparisons may record a guard, see the top of the file.
+  // Comparisons may record a guard, and find hints in a scope with SizeAnswers; see the top of the file.
   friend bool operator==(const Dim& a, const Dim& b);
   friend bool operator<(const Dim& a, const Dim& b);
   friend bool operator!=(const Dim& a, const Dim& b) { return !(a == b); }
@@ -116,6 +119,15 @@ class NumberExpr;
 using NumberPtr = std::shared_ptr<const NumberExpr>;
 struct NumberGuard;
 
+/// Finds the sizes of a program that only a run can tell.
+class SizeAnswers {
+ public:
+  virtual ~SizeAnswers() = default;
+  /// Sets the hint of an unbacked symbol to its value in the call being compiled, for which operators may run.  Returns
+  /// false if this value cannot be told.  `firmly`: the program cannot be compiled without it.
+  virtual bool find(SymbolId id, bool firmly) = 0;
+};
+
 /// The symbols of one compilation, their hints, and the guards that comparisons recorded.
 class ShapeEnv {
  public:
@@ -151,10 +163,7 @@ class ShapeEnv {
 
   /// Tells the user's line, which guards carry.
   std::function<std::string()> location;
-  /// Finds out what an unbacked symbol is, where a comparison cannot be decided otherwise, and sets its hint; false if
-  /// that cannot be told.  Null: it never can.  `firmly`: the program cannot be compiled without the answer.
-  std::function<bool(SymbolId, bool firmly)> ask;
-  /// Whether unbacked symbols are asked for, where that is possible, before they are taken to differ from 0 and 1.
+  /// Whether the scope's answers are asked for an unbacked symbol before it is taken to differ from 0 and 1.
   bool asks = false;
   /// Whether none may be taken to differ from 0 and 1.
   bool insists = false;
@@ -169,7 +178,7 @@ class ShapeEnv {
   void exclude_one(SymbolId id) { guard(DimGuard{DimGuard::NotEqual, Dim::symbol(id), 1}); }
   /// Whether it is one of make_size().
   bool may_be_one(SymbolId id) const;
-  /// Whether all symbols of a size have hints, those that have to be asked for too.
+  /// Whether all symbols of a size have hints.  The answers of the current scope are asked for those that have none.
   bool knows(const Dim& size, bool firmly = false);
 
   /// The environment that comparisons on this thread use; none outside a compilation.
@@ -216,16 +225,21 @@ class ShapeEnv {
     bool before_ = false;
   };
 
-  /// Makes `env` current for the length of a scope.
+  /// Makes `env` current for the length of a scope.  `answers`: find hints that comparisons need, for which operators
+  /// may run; null: comparisons run nothing.
   class Scope {
    public:
-    explicit Scope(ShapeEnv& env);
+    explicit Scope(ShapeEnv& env, SizeAnswers* answers = nullptr);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
+    /// Those of the current scope, or null.
+    static SizeAnswers* answers();
+
    private:
     ShapeEnv* previous_;
+    SizeAnswers* previous_answers_;
   };
 
  private:

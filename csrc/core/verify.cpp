@@ -242,10 +242,9 @@ class Verifier {
 }  // namespace
 
 void verify(const Trace& trace) {
-  // Metas run again in a copy of the environment: they see the hints, ask for none, and what they record goes with it.
+  // Metas run again in a copy of the environment: they see the hints, find none, and what they record goes with it.
   ShapeEnv scratch;
   if (ShapeEnv::current()) scratch = *ShapeEnv::current();
-  scratch.ask = nullptr;
   ShapeEnv::Scope scope(scratch);
   Verifier(trace).run();
 }

@@ -47,9 +47,10 @@ void Acquisition::update_location() {
   }
 }
 
-// A borrowed builder's program has an environment of its own.
-Acquisition::Current::Current(Acquisition& a)
-    : shapes(!a.owned_ && ShapeEnv::current() ? *ShapeEnv::current() : a.shapes_),
+// A borrowed builder's program has an environment of its own, and those who find its sizes.
+Acquisition::Current::Current(Acquisition& a, SizeAnswers* answers)
+    : shapes(!a.owned_ && ShapeEnv::current() ? *ShapeEnv::current() : a.shapes_,
+             a.owned_ ? answers : ShapeEnv::Scope::answers()),
       equal(a.owned_ ? &a.equal_values_ : EqualSources::current()) {}
 
 void Acquisition::rethrow(const Error& e) const {
@@ -61,7 +62,7 @@ void Acquisition::rethrow(const Error& e) const {
 
 void Acquisition::leave_to_eager(std::string why, PyObject* tensor, bool warns) {
   const std::string where = location();
-  eager = {where.empty() ? why : cat(why, ", at ", where), Ref::borrow(tensor), warns};
+  eager = NeedsEager{where.empty() ? why : cat(why, ", at ", where), Ref::borrow(tensor), warns};
   throw Error(ErrorKind::NotImplemented, cat("[jit] ", why));
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "core/error.h"
 #include "frontend/alias.h"
 #include "frontend/equal_values.h"
+#include "frontend/needs_eager.h"
 #include "python/ref.h"
 
 namespace thunder::frontend {
@@ -38,26 +40,23 @@ class Acquisition {
 
   /// The user's line: "model.py:7 in forward"; empty if there is none.
   std::string location() const;
-  /// Records at the user's current line, with the sizes of this program.  Errors name the line.
+  /// Who finds sizes that only the run knows (ValueQuestions); null in a rule.
+  SizeAnswers* answers = nullptr;
+  /// Records at the user's current line, with the sizes of this program.  Comparisons of sizes run nothing.  Errors name
+  /// the line.
   template <typename Record>
   std::invoke_result_t<Record> located(const Record& record) {
-    update_location();
-    const Current current(*this);
-    try {
-      return record();
-    } catch (const Error& e) {
-      rethrow(e);
-    }
+    return record_with(nullptr, record);
   }
-
-  /// Why the function itself has to run.  `eager.why`: the reason why no program can stand for the function; empty: a
-  /// program can.  `eager_if_it_fails.why`: a reason that counts only if the acquisition fails (a sharded module
-  /// gathers its parameters when it is called).  `tensor`: the tensor of the environment that is the reason, or null.
-  struct Eager {
-    std::string why;
-    Ref tensor;
-    bool warns = false;  ///< the user is told
-  } eager, eager_if_it_fails;
+  /// The same, but a comparison of sizes may run what was recorded so far, to find a size that only the run knows.
+  template <typename Record>
+  std::invoke_result_t<Record> located_with_answers(const Record& record) {
+    return record_with(answers, record);
+  }
+  /// Why no program can stand for the function; nothing: a program can.
+  std::optional<NeedsEager> eager;
+  /// A reason that counts only if the acquisition fails: a sharded module gathers its parameters when it is called.
+  std::optional<NeedsEager> eager_if_it_fails;
   /// Ends this acquisition: the function itself has to run.
   [[noreturn]] void leave_to_eager(std::string why, PyObject* tensor = nullptr, bool warns = false);
 
@@ -78,9 +77,20 @@ class Acquisition {
   bool records_program() const { return owned_ && &b_.calls() == &b_.outermost_calls(); }
 
  private:
+  template <typename Record>
+  std::invoke_result_t<Record> record_with(SizeAnswers* finder, const Record& record) {
+    update_location();
+    const Current current(*this, finder);
+    try {
+      return record();
+    } catch (const Error& e) {
+      rethrow(e);
+    }
+  }
+
   // What asks for sizes, and for equal values, asks this program.
   struct Current {
-    explicit Current(Acquisition& a);
+    Current(Acquisition& a, SizeAnswers* answers);
     ShapeEnv::Scope shapes;
     EqualSources::Scope equal;
   };

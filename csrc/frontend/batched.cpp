@@ -49,7 +49,7 @@ std::vector<Ref> BatchedFunctions::call(PyObject* fn, const std::vector<PyObject
   const Randomness draws = randomness == "different" ? Randomness::Different
                            : randomness == "same"    ? Randomness::Same
                                                      : Randomness::Refused;
-  ShapeEnv::Scope shapes(acquisition_.shapes());
+  ShapeEnv::Scope shapes(acquisition_.shapes(), acquisition_.answers);
   for (PyObject* o : batches)
     if (!tensors_.value_of(o).tensor().strided()) acquisition_.leave_to_eager("torch.vmap of a sparse tensor");
   const FunctionApart f = functions_.record(fn, batches, sample_of, "torch.vmap");

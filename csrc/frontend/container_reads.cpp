@@ -17,12 +17,6 @@ ContainerReads::DictRead& ContainerReads::dict_read(PyObject* dict) {
 
 void ContainerReads::read_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (!PyDict_Check(dict) || fresh_.has(dict) || log_.written(dict, key)) return;
-  // torch.compiler's: true while programs are acquired, whatever it is outside.
-  static PyObject* compiling = PyUnicode_InternFromString("_is_compiling_flag");
-  if (key == compiling) {
-    tracer_.asked_whether_compiled = true;
-    return;
-  }
   add_entry(dict, key, value);
   names_.name_value(dict, key, value, false);
 }

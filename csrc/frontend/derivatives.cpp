@@ -68,7 +68,7 @@ PartialGradients Derivatives::rules_apart(const std::vector<const Call*>& calls,
 
 std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording,
                                              bool linear, bool any_cotangent) {
-  ShapeEnv::Scope shapes(acquisition_.shapes());
+  ShapeEnv::Scope shapes(acquisition_.shapes(), acquisition_.answers);
   if (!acquisition_.owns_program()) acquisition_.leave_to_eager("torch.func in a rule");
   for (PyObject* o : inputs)
     if (const Value v = tensors_.value_of(o); !v.tensor().strided() || !is_floating(v.dtype()))
@@ -102,7 +102,7 @@ std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyO
     b_.set_grad_enabled(recording);
     put_function(f, made.read, p.function);
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::NotImplemented || !acquisition_.eager.why.empty()) throw;
+    if (e.kind() != ErrorKind::NotImplemented || acquisition_.eager) throw;
     acquisition_.leave_to_eager(cat("torch.func: ", e.what()));
   }
   b_.set_grad_enabled(hooks().grad_enabled());
@@ -111,7 +111,7 @@ std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyO
 }
 
 std::vector<Ref> Derivatives::pull(size_t number, const std::vector<PyObject*>& cotangents) {
-  ShapeEnv::Scope shapes(acquisition_.shapes());
+  ShapeEnv::Scope shapes(acquisition_.shapes(), acquisition_.answers);
   const Pullback p = pullbacks_.at(number);
   if (!acquisition_.is_within(p.scope))
     acquisition_.leave_to_eager("a torch.func.vjp outside of the transform in which it was made");

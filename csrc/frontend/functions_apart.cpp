@@ -18,8 +18,8 @@ std::vector<const Call*> CallsApart::close() {
 CallsApart::~CallsApart() {
   if (!open_) return;
   close();
-  if (before_ && !acquisition_.aliases().restore(*before_) && acquisition_.eager.why.empty())
-    acquisition_.eager.why = "a function under torch.func or torch.vmap writes to what it is given, and raises";
+  if (before_ && !acquisition_.aliases().restore(*before_) && !acquisition_.eager)
+    acquisition_.eager = NeedsEager{"a function under torch.func or torch.vmap writes to what it is given, and raises"};
 }
 
 FunctionApart FunctionsApart::record(PyObject* fn, const std::vector<PyObject*>& inputs,

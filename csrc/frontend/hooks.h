@@ -79,6 +79,7 @@ struct Hooks {
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
   Ref swap_tensors;           ///< torch._C._swap_tensor_impl
   Ref torch_size;             ///< torch.Size
+  Ref compiler_variables;     ///< torch.compiler.__dict__
   /// thunder's traced number: for an int, for a float, for anything else.
   Ref int_class, float_class, number_class;
   std::vector<std::string> internal_paths;  ///< files below these are never the user's line

@@ -64,7 +64,7 @@ class LeafFinder {
   std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
   const std::unordered_set<PyObject*>& kept() const { return kept_; }
   const std::unordered_map<PyObject*, size_t>& argument_copies() const { return argument_copies_; }
-  const std::string& once() const { return once_; }
+  const std::optional<std::string>& once() const { return once_; }
   bool dtensor() const { return dtensor_; }
 
  private:
@@ -98,14 +98,14 @@ class LeafFinder {
   }
   // What is in the result as it is.
   void check_opaque(PyObject* o, Origin origin) {
-    if (origin == Origin::Inside && once_.empty() && state_kind(o) == StateOf::Memory)
+    if (origin == Origin::Inside && !once_ && state_kind(o) == StateOf::Memory)
       once_ = std::string("the program gives a ") + Py_TYPE(o)->tp_name + " that it made";
     if (!PyObject_IS_GC(o) || PyModule_Check(o) || (PyType_Check(o) && origin != Origin::Inside)) return;
     if (!checked_.insert(o).second) return;
     THUNDER_CHECK(!reaches_proxy(o), NotImplemented, "jit", "a ",
                   PyType_Check(o) ? "class that the program makes" : Py_TYPE(o)->tp_name,
                   " that outlives the call holds a tensor of it, and cannot be made again in later calls");
-    if (origin == Origin::Inside && once_.empty())
+    if (origin == Origin::Inside && !once_)
       once_ = std::string("the program leaves a ") + Py_TYPE(o)->tp_name + " outside that it made";
   }
   void visit_items(PyObject* o, PyObject* holder) {
@@ -180,7 +180,7 @@ class LeafFinder {
   std::unordered_map<PyObject*, size_t> argument_copies_;
   std::vector<PyObject*> attributed_;
   std::unordered_set<PyObject*> marked_, kept_, checked_;
-  std::string once_;
+  std::optional<std::string> once_;
   bool dtensor_ = false;
 };
 

@@ -3,6 +3,7 @@
 // Owns the two reasons; calls nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "frontend/interpreter/interpreter.h"
@@ -11,10 +12,10 @@ namespace thunder::frontend {
 
 class NotKept {
  public:
-  /// What the code did once and for all, so that the program cannot be acquired again; empty: nothing.
-  const std::string& once() const { return once_; }
-  /// Why the program is good for this call only, though it may be acquired for it once more; empty: it is not.
-  const std::string& why() const { return why_; }
+  /// What the code did once and for all, so that the program cannot be acquired again.
+  const std::optional<std::string>& once() const { return once_; }
+  /// Why the program is good for this call only, though it may be acquired for it once more.
+  const std::optional<std::string>& why() const { return why_; }
 
   /// "advances an iterator": the first one counts.
   void add_once(const std::string& does) { set(once_, does, interpreter::current_place()); }
@@ -23,11 +24,11 @@ class NotKept {
   void add(const std::string& does) { add(does, interpreter::current_place()); }
 
  private:
-  static void set(std::string& reason, const std::string& does, const interpreter::Place& place) {
-    if (reason.empty()) reason = "the program " + does + "\n  at " + place.str();
+  static void set(std::optional<std::string>& reason, const std::string& does, const interpreter::Place& place) {
+    if (!reason) reason = "the program " + does + "\n  at " + place.str();
   }
 
-  std::string once_, why_;
+  std::optional<std::string> once_, why_;
 };
 
 }  // namespace thunder::frontend

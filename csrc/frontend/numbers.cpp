@@ -132,14 +132,14 @@ Value Numbers::value_of_size(const Dim& size) {
   if (only_run && symbols.size() == 1 && size.same(Dim::symbol(symbols[0])))
     if (Value length = acquisition_.arena()->symbol_value(symbols[0])) return length;
   for (SymbolId s : symbols)
-    if (only_run && !shapes_.knows(Dim::symbol(s))) questions_.ask_size(s, false);
+    if (only_run && !shapes_.hint(s)) questions_.find(s, false);
   THUNDER_CHECK(acquisition_.owns_program() && has_hints(size), NotImplemented, "jit",
                 "returning an expression of sizes that only the run knows");
   return inputs_.add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));
 }
 
 Ref Numbers::operation(const std::string& name, PyObject* a, PyObject* b) {
-  return acquisition_.located([&]() -> Ref {
+  return acquisition_.located_with_answers([&]() -> Ref {
     if (!is_number(a) || !is_number(b)) return none();
     std::optional<Op> op = operator_of(name);
     if (!op && !is_comparison(name)) return none();
@@ -174,7 +174,7 @@ Ref Numbers::operation(const std::string& name, PyObject* a, PyObject* b) {
 }
 
 Ref Numbers::function(const std::string& name, PyObject* number, int64_t digits) {
-  return acquisition_.located([&]() -> Ref {
+  return acquisition_.located_with_answers([&]() -> Ref {
     const NumberExpr::Function* f = NumberExpr::function(name);
     if (!f || !acquisition_.owns_program() || !is_traced_number(number)) return none();
     Arg a = arg_of(number);
@@ -190,7 +190,7 @@ Ref Numbers::function(const std::string& name, PyObject* number, int64_t digits)
 }
 
 Ref Numbers::specialize(PyObject* number) {
-  return acquisition_.located([&]() -> Ref {
+  return acquisition_.located_with_answers([&]() -> Ref {
     Arg a = arg_of(number);
     if (only_run_knows(a)) {
       a = questions_.resolve(a.value(), "item");
@@ -212,7 +212,7 @@ Ref Numbers::specialize(PyObject* number) {
 Ref Numbers::convert(PyObject* type, PyObject* o) {
   const bool to_float = type == reinterpret_cast<PyObject*>(&PyFloat_Type);
   if (!acquisition_.owns_program()) return {};
-  return acquisition_.located([&]() -> Ref {
+  return acquisition_.located_with_answers([&]() -> Ref {
     if (is_traced_number(o)) {
       // PyTorch's classes of symbolic numbers, which it derives from, mean Python's own.
       if (in_library()) return {};
@@ -237,7 +237,7 @@ Ref Numbers::convert(PyObject* type, PyObject* o) {
 }
 
 Ref Numbers::length(const TensorType& t) const {
-  if (t.rank() == 0 || !shapes_.knows(t.shape[0])) return {};
+  if (t.rank() == 0 || !questions_.find_all(t.shape[0])) return {};
   return to_python(Arg(t.shape[0]), [](Value) -> Ref { return {}; });
 }
 

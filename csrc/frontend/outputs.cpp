@@ -268,8 +268,7 @@ void open_hidden(Trace& trace) {
 }  // namespace
 
 Acquired Outputs::finish(const std::vector<PyObject*>& outputs) {
-  ShapeEnv::Scope scope(shapes_);
-  shapes_.ask = nullptr;  // from here on nothing is read
+  const ShapeEnv::Scope scope(shapes_);  // without answers: from here on nothing is read
   shapes_.asks = false;
   b_.set_location(nullptr);
   b_.set_grad_enabled(true);

@@ -276,8 +276,8 @@ Ref PythonDraws::tensor_of(PyObject* array, bool shares) {
 void PythonDraws::open(PyObject* array) {
   const auto at = arrays_.find(array);
   if (at == arrays_.end()) return;
-  if (at->second.shared && acquisition_.eager.why.empty())
-    acquisition_.eager = {"the function uses an array of random numbers beside a tensor of the same memory", {}, true};
+  if (at->second.shared && !acquisition_.eager)
+    acquisition_.eager = NeedsEager{"the function uses an array of random numbers beside a tensor of the same memory", {}, true};
   if (!opened_) opened_ = interpreter::current_place();
   arrays_.erase(at);
 }

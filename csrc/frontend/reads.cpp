@@ -77,7 +77,16 @@ PyObject* Reads::leaves(PyObject* result) {
 
 // ---- what the observer gives itself ---------------------------------------------------------------------------------
 
+// The variable that torch.compiler.is_compiling() returns is one of the process; the program has a value of its own.
+PyObject* Reads::whether_compiled(PyObject* dict, PyObject* name) {
+  static PyObject* flag = PyUnicode_InternFromString("_is_compiling_flag");
+  if (name != flag || dict != hooks().compiler_variables.get()) return nullptr;
+  tracer_.asked_whether_compiled = true;
+  return Py_NewRef(tracer_.seems_compiled ? Py_True : Py_False);
+}
+
 std::optional<PyObject*> Reads::entry(PyObject* container, PyObject* key) {
+  if (PyObject* compiled = whether_compiled(container, key)) return compiled;
   PyObject* counter = counters_.entry(container, key);
   return counter ? std::optional<PyObject*>(counter) : std::nullopt;
 }
@@ -86,6 +95,8 @@ std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
   if (std::optional<PyObject*> of_number = numbers_.attribute(object, name)) return of_number;
   if (PyObject* counter = counters_.attribute(object, name)) return counter;
   if (PyObject* dtype = dtype_of_sharded(object, name)) return dtype;
+  if (PyModule_Check(object))
+    if (PyObject* compiled = whether_compiled(PyModule_GetDict(object), name)) return compiled;
   if (!tracer_.calls().language()) return std::nullopt;
   interpreter::NotInterpreting scope;
   PyObject* value = tracer_.calls().attribute(object, name);

@@ -30,7 +30,7 @@ bool has_no_gaps(const TensorType& t) { return is_non_overlapping_and_dense(t.sh
 }  // namespace
 
 Ref StridedViews::memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, PyObject* storage_offset) {
-  return acquisition_.located([&]() -> Ref {
+  return acquisition_.located_with_answers([&]() -> Ref {
     b_.set_grad_enabled(hooks().grad_enabled());
     const TensorId id = tensors_.id_of(tensor);
     const TensorType t = aliases_.value(id).tensor();

@@ -68,14 +68,14 @@ class OutputSpec {
   Ref build(PyObject* const* leaves, const std::vector<PyObject*>& arguments) const;
   bool single() const { return single_; }
   /// What of the result was made inside and cannot be made again, so that it serves one call; empty: nothing.
-  const std::string& once() const { return once_; }
+  const std::optional<std::string>& once() const { return once_; }
   /// Whether a DTensor of the program's is in it, which cannot be made again.
   bool holds_dtensor() const { return dtensor_; }
 
  private:
   Ref template_;  // the result that the tracing run returned, proxies at its leaves
   bool single_ = false, dtensor_ = false;
-  std::string once_;
+  std::optional<std::string> once_;
   std::unordered_map<PyObject*, size_t> index_;  // of the template's leaves
   std::unordered_set<PyObject*> objects_;        // of the template, that are made anew
   std::unordered_set<PyObject*> kept_;           // objects of the template that are not made anew

@@ -199,7 +199,7 @@ Ref TorchCalls::apply(const std::string& op, PyObject* args, PyObject* kwargs, b
 Ref TorchCalls::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
   const Ref given = draws_.arguments_of(func, args, kwargs);
   args = given.get();
-  return acquisition_.located([&] {
+  return acquisition_.located_with_answers([&] {
     if (acquisition_.owns_program()) {
       if (Ref result = record_with_dtensors(func, args, kwargs)) return result;
       check_watchers(args, kwargs);
@@ -236,7 +236,7 @@ Ref TorchCalls::call_symbol(const std::string& op, PyObject* args, PyObject* kwa
   TorchFunction f;
   f.op = op;
   f.functional = true;
-  return acquisition_.located([&] { return record(f, args, kwargs); });
+  return acquisition_.located_with_answers([&] { return record(f, args, kwargs); });
 }
 
 const TorchFunction* TorchCalls::meaning(PyObject* callable) const {

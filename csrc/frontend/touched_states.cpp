@@ -85,9 +85,9 @@ void TouchedStates::refuse_written_memory(const State& s) {
   const Ref owner = last_owner(s.of.owner.get());
   const bool taken =
       std::any_of(taken_memory_.begin(), taken_memory_.end(), [&](const Ref& t) { return t.get() == owner.get(); });
-  if (!taken || !acquisition_.eager.why.empty()) return;
-  acquisition_.eager.why =
-      "the function writes to " + s.of.text() + ", of which it makes a tensor, at " + s.place.str();
+  if (!taken || acquisition_.eager) return;
+  acquisition_.eager =
+      NeedsEager{"the function writes to " + s.of.text() + ", of which it makes a tensor, at " + s.place.str()};
 }
 
 bool TouchedStates::touch_attribute(PyObject* object, PyObject* name) {

@@ -116,7 +116,7 @@ ValueQuestions::ValueQuestions(Acquisition& acquisition, Inputs& inputs, Tensors
       shapes_(acquisition.shapes()),
       inputs_(inputs),
       tensors_(tensors) {
-  if (acquisition.owns_program()) shapes_.ask = [this](SymbolId s, bool firmly) { return ask_size(s, firmly); };
+  if (acquisition.owns_program()) acquisition.answers = this;
 }
 
 // An acquisition that comes to nothing has drawn nothing.
@@ -153,16 +153,9 @@ void ValueQuestions::run_now(const std::vector<const Call*>& calls) {
     });
   }
   t.output = Arg::tuple(results);
-  auto ask = std::exchange(shapes_.ask, nullptr);  // what runs is not to ask for more
-  std::vector<Ref> values;
-  interpreter::NotInterpreting scope;
-  try {
-    values = hooks().run(t, inputs);
-  } catch (...) {
-    shapes_.ask = std::move(ask);
-    throw;
-  }
-  shapes_.ask = std::move(ask);
+  const ShapeEnv::Scope without_answers(shapes_);  // what runs is not to run more
+  const interpreter::NotInterpreting scope;
+  const std::vector<Ref> values = hooks().run(t, inputs);
   for (size_t i = 0; i < values.size(); ++i) values_now_[results[i].value().id()] = values[i];
 }
 
@@ -302,7 +295,7 @@ Arg ValueQuestions::as_number(ValueRead& r) {
 }
 
 // The program has a symbol already, which the call that finds the length binds.
-bool ValueQuestions::ask_size(SymbolId s, bool firmly) {
+bool ValueQuestions::find(SymbolId s, bool firmly) {
   Value number = acquisition_.arena()->symbol_value(s);
   if (!number) return false;
   // A length that random numbers decide may be another one in each call.
@@ -321,6 +314,11 @@ bool ValueQuestions::ask_size(SymbolId s, bool firmly) {
   }
   draws_ahead = draws;
   return known;
+}
+
+bool ValueQuestions::find_all(const Dim& size) {
+  const ShapeEnv::Scope with_answers(shapes_, this);
+  return shapes_.knows(size);
 }
 
 // A float that was read has to be the very same in later calls.

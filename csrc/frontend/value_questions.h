@@ -19,10 +19,10 @@
 
 namespace thunder::frontend {
 
-class ValueQuestions {
+class ValueQuestions : public SizeAnswers {
  public:
   ValueQuestions(Acquisition& acquisition, Inputs& inputs, Tensors& tensors);
-  ~ValueQuestions();
+  ~ValueQuestions() override;
   ValueQuestions(const ValueQuestions&) = delete;
   ValueQuestions& operator=(const ValueQuestions&) = delete;
 
@@ -47,9 +47,10 @@ class ValueQuestions {
   /// A number that only the run knows, as one of the call that is being compiled: an Arg that is a literal, or a traced
   /// number with a hint.
   Arg resolve(Value number, const std::string& what);
-  /// Asks for a length that the program computes.  `firmly`: also where random numbers decide it.  Whether it is known
-  /// now.
-  bool ask_size(SymbolId s, bool firmly);
+  /// A length that the program computes.  `firmly`: also where random numbers decide it.
+  bool find(SymbolId s, bool firmly) override;
+  /// Finds the symbols of a size that have no hints.  Whether all have one now.
+  bool find_all(const Dim& size);
   /// Whether the number is a float that was read, which then has to be the very same in later calls.
   bool hold_exactly(const NumberExpr& number);
 

@@ -18,30 +18,45 @@ struct Cases : F... {
 template <class... F>
 Cases(F...) -> Cases<F...>;
 
+// What the caller is told of an error.
+std::string text_of(const Raised& error) {
+  const auto* type = reinterpret_cast<PyTypeObject*>(error.type.get());
+  return is_ours(error) ? error.text() : cat(type->tp_name, ": ", error.text());
+}
+
 }  // namespace
 
-std::shared_ptr<CacheEntry> Acquirer::acquire(const Use& use, const Refuse& refuse) {
+Acquirer::Result Acquirer::acquire(const Use& use, const Refuse& refuse) {
   begin();
   while (true) {
-    std::optional<Again> reason;
-    try {
-      std::shared_ptr<CacheEntry> e;
-      auto outcome = attempt();
-      if (auto* eager = std::get_if<NeedsEager>(&outcome)) e = refuse(way_.entry, *way_.key, *eager);
-      else if (auto* again = std::get_if<Again>(&outcome)) reason = std::move(*again);
-      else e = use(std::get<AcquiredProgram>(outcome));
-      if (!reason && leaves_out_call(e.get())) reason = again::NumbersStay{};
-      if (!reason) {
-        if (e && e->kind) e->kind->not_symbolic = not_symbolic_;
-        return e;
-      }
-    } catch (const std::exception& error) {
-      reason = after_numbers(way_.read_varies, error.what());
-      if (!reason) throw;
+    Outcome<Entry> outcome = make_entry(use, refuse);
+    if (auto* entry = std::get_if<Entry>(&outcome)) {
+      if (*entry && (*entry)->kind) (*entry)->kind->not_symbolic = not_symbolic_;
+      return std::move(*entry);
     }
-    PyErr_Clear();
-    start_again(*reason);
+    if (auto* failed = std::get_if<Failed>(&outcome)) {
+      std::optional<Again> reason = after_numbers(way_.read_varies, text_of(failed->error));
+      if (!reason) {
+        failed->by_function = raised_;
+        return std::move(*failed);
+      }
+      outcome = std::move(*reason);
+    }
+    if (std::optional<NeedsEager> eager = start_again(std::get<Again>(outcome))) return std::move(*eager);
   }
+}
+
+// Of a program or of a refusal.
+Outcome<Acquirer::Entry> Acquirer::make_entry(const Use& use, const Refuse& refuse) {
+  return caught<Entry>([&]() -> Outcome<Entry> {
+    Outcome<AcquiredProgram> outcome = attempt();
+    Entry entry;
+    if (auto* program = std::get_if<AcquiredProgram>(&outcome)) entry = use(*program);
+    else if (auto* eager = std::get_if<NeedsEager>(&outcome)) entry = refuse(way_.entry, *way_.key, *eager);
+    else return reason_of<Entry>(std::move(outcome));
+    if (leaves_out_call(entry.get())) return again::NumbersStay{};
+    return entry;
+  });
 }
 
 // How the first attempt takes numbers: as the function's cache, and the programs of calls like this one, say.
@@ -76,12 +91,13 @@ void Acquirer::take_numbers(const Numbers& numbers) {
   way_.entry->symbols->labels = key.labels();
 }
 
-void Acquirer::start_again(const Again& reason) {
+std::optional<NeedsEager> Acquirer::start_again(const Again& reason) {
+  std::optional<NeedsEager> eager;
   std::visit(
       Cases{
           [&](const again::OtherKey&) {
             key_ = cache_.key_of(key_.args);
-            key_.check_kinds();
+            eager = key_.refused_arguments();
             begin();
           },
           [&](const again::SharedMemory& r) { way_.shared.push_back(r.memory); },
@@ -97,10 +113,11 @@ void Acquirer::start_again(const Again& reason) {
           },
       },
       reason);
+  return eager;
 }
 
 std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
-  const bool may = keeping_.once.empty();
+  const bool may = !keeping_.once;
   if (tracer.tensors().begins_to_require_grad() && may)
     return again::BeginsToRequireGrad{*tracer.tensors().begins_to_require_grad()};
   const void* shared = tracer.tensors().shared_memory_written();
@@ -111,8 +128,8 @@ std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
   return std::nullopt;
 }
 
-std::optional<Again> Acquirer::after_numbers(bool read_varies, const char* why) const {
-  if (way_.numbers.reads_vary && read_varies && keeping_.once.empty()) return again::ReadsStay{};
+std::optional<Again> Acquirer::after_numbers(bool read_varies, const std::string& why) const {
+  if (way_.numbers.reads_vary && read_varies && !keeping_.once) return again::ReadsStay{};
   if (!way_.numbers.constant) return again::NumbersStay{why};
   return std::nullopt;
 }

@@ -1,8 +1,8 @@
 // The acquisition of a call's program: attempts, until one of them is good.
 //
 // An attempt runs the function on proxies of its arguments.  It may show that the program has to be acquired in another
-// way; the reason is a value (Again) that says what is otherwise in the next attempt.  Errors of the passes, too, are
-// reasons to take numbers in another way: what cannot be said of symbols can be of the numbers themselves.
+// way (jit/again.h).  Errors of the passes, too, are reasons to take numbers in another way: what cannot be said of
+// symbols can be of the numbers themselves.
 #pragma once
 
 #include <chrono>
@@ -20,47 +20,11 @@
 #include "jit/cache.h"
 #include "jit/inspection.h"
 #include "jit/learned.h"
-#include "jit/needs_eager.h"
+#include "jit/outcome.h"
 #include "jit/user_function.h"
 #include "jit/varying.h"
 
 namespace thunder {
-
-/// Why a program is acquired again.
-namespace again {
-/// What the function turned out to look at in its objects makes another key of the same arguments.
-struct OtherKey {};
-/// The program writes to memory that several inputs share: the memory is one input.
-struct SharedMemory {
-  const void* memory;
-};
-/// An argument begins to require a gradient.
-struct BeginsToRequireGrad {
-  size_t argument;
-};
-/// The attempt showed that a symbol must equal a constant or another symbol (Symbols::learn).  The next attempt uses
-/// this fact from its beginning.
-struct KnownSymbols {};
-/// The attempt assumed that a data-dependent length differs from 0 and 1.  The next attempt asks for such lengths
-/// (ShapeEnv::asks).
-struct LengthsAsk {};
-/// A library may have a wrong path for compilers and a right one for eager.  In the next attempt
-/// torch.compiler.is_compiling() returns False.
-struct SeemsEager {};
-/// Numbers that the program reads from its tensors stay what they are in this call.
-struct ReadsStay {};
-/// All numbers of the call are constants in the next attempt.  `why`: the reason why the program cannot have symbols;
-/// empty: the guards of the program with symbols do not hold for this call.
-struct NumbersStay {
-  std::string why;
-};
-/// Calls that draw random numbers are made as a whole.
-struct DrawsApart {};
-}  // namespace again
-
-using Again =
-    std::variant<again::OtherKey, again::SharedMemory, again::BeginsToRequireGrad, again::KnownSymbols,
-                 again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay, again::DrawsApart>;
 
 /// What a good attempt gives.
 struct AcquiredProgram {
@@ -81,15 +45,15 @@ class Acquirer {
   Acquirer(const Acquirer&) = delete;
   Acquirer& operator=(const Acquirer&) = delete;
 
+  using Entry = std::shared_ptr<CacheEntry>;
   /// Makes an entry of what was acquired; null: none is wanted.
-  using Use = std::function<std::shared_ptr<CacheEntry>(AcquiredProgram&)>;
+  using Use = std::function<Entry(AcquiredProgram&)>;
   /// Makes an entry of a refusal.
-  using Refuse =
-      std::function<std::shared_ptr<CacheEntry>(std::shared_ptr<CacheEntry>, const CallKey&, const NeedsEager&)>;
-  std::shared_ptr<CacheEntry> acquire(const Use& use, const Refuse& refuse);
+  using Refuse = std::function<Entry(Entry, const CallKey&, const NeedsEager&)>;
+  /// The entry.  NeedsEager: no program takes one of the arguments.  Failed: what the last attempt raised.
+  using Result = std::variant<Entry, NeedsEager, Failed>;
+  Result acquire(const Use& use, const Refuse& refuse);
 
-  /// Whether the function raised when it was acquired last.
-  bool raised() const { return raised_; }
   /// Why the call's numbers are no symbols though they were to be; empty if they are.
   const std::string& not_symbolic() const { return not_symbolic_; }
 
@@ -115,25 +79,28 @@ class Acquirer {
   void begin();
   void take_numbers(const Numbers& numbers);
   bool may_vary() const { return cache_.mode() != CacheMode::SameInput; }
-  void start_again(const Again& reason);
+  /// Takes the reason into account.  Returns why there is no other attempt, if there is none.
+  std::optional<NeedsEager> start_again(const Again& reason);
   /// Why another attempt may do better, after one that raised: by what it showed, by how it took numbers.
   std::optional<Again> after_trace(frontend::Tracer& tracer) const;
-  std::optional<Again> after_numbers(bool read_varies, const char* why) const;
+  std::optional<Again> after_numbers(bool read_varies, const std::string& why) const;
   bool is_last(frontend::Tracer& tracer) const;
   bool leaves_out_call(const CacheEntry* e) const;
 
-  std::variant<AcquiredProgram, Again, NeedsEager> attempt();
+  Outcome<Entry> make_entry(const Use& use, const Refuse& refuse);
+  Outcome<AcquiredProgram> attempt();
   std::unique_ptr<frontend::Tracer> make_tracer() const;
-  std::optional<Again> acquire_once(AcquiredProgram& out);
-  std::variant<frontend::Acquired, Again> trace(frontend::Tracer& tracer);
-  std::variant<Ref, Again> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
+  Outcome<frontend::Acquired> acquire_once(frontend::Tracer& tracer);
+  Outcome<frontend::Acquired> trace(frontend::Tracer& tracer);
+  /// A null result: the function is left to eager, for the reason that the tracer has.
+  Outcome<Ref> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
   Proxies proxies_of(frontend::Tracer& tracer, frontend::ArgumentCopies& copies) const;
-  frontend::Acquired finish(frontend::Reads& reads, frontend::Tracer& tracer, Ref result,
-                            frontend::ArgumentCopies& copies);
-  void check_leaves(const frontend::Acquired& acquired) const;
-  std::string refusal() const;
-  template <class F>
-  auto or_refuse(frontend::Tracer& tracer, bool of_arguments, F&& part);
+  Outcome<frontend::Acquired> finish(frontend::Reads& reads, frontend::Tracer& tracer, Ref result,
+                                     frontend::ArgumentCopies& copies);
+  std::optional<NeedsEager> refused_leaves(const frontend::Acquired& acquired) const;
+  std::optional<std::string> refusal(const Failed& failed) const;
+  template <class T, class Part>
+  Outcome<T> or_refuse(frontend::Tracer& tracer, bool of_arguments, const Part& part);
 
   const UserFunction& function_;
   Cache& cache_;
@@ -145,7 +112,7 @@ class Acquirer {
   Way way_;
   static constexpr int kMostDrawsApart = 4;  // a call that is made as a whole may lead to others
   int draws_apart_ = 0;
-  bool raised_ = false;
+  bool raised_ = false;  // the function, in the last attempt
 };
 
 }  // namespace thunder

@@ -21,9 +21,6 @@ bool reads_varying(const Tracer& tracer) {
   return std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
 }
 
-// Why no program can stand for the function, as the program said while it was traced.
-NeedsEager said_by(const Tracer& tracer) { return {tracer.eager.why, tracer.eager.tensor, tracer.eager.warns}; }
-
 // The user's result and the values that the program leaves outside.
 Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects) {
   Ref values = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(effects.size())));
@@ -54,51 +51,36 @@ std::unique_ptr<Tracer> Acquirer::make_tracer() const {
   return tracer;
 }
 
-std::variant<AcquiredProgram, Again, NeedsEager> Acquirer::attempt() {
+Outcome<AcquiredProgram> Acquirer::attempt() {
   AcquiredProgram out{way_.entry, *way_.key, make_tracer(), {}};
-  try {
-    if (std::optional<Again> reason = acquire_once(out)) return std::move(*reason);
-    check_leaves(out.acquired);
-    if (std::string why = part_that_leaves(out.acquired); !why.empty()) return NeedsEager{std::move(why), {}, true};
-  } catch (const NeedsEager& reason) {
-    return reason;
+  Tracer& tracer = *out.tracer;
+  Outcome<frontend::Acquired> acquired = caught<frontend::Acquired>([&] { return acquire_once(tracer); });
+  way_.read_varies = reads_varying(tracer);
+  if (std::holds_alternative<Failed>(acquired)) {
+    if (tracer.eager) return *tracer.eager;  // of a result
+    if (std::optional<Again> reason = after_trace(tracer)) return std::move(*reason);
   }
+  auto* program = std::get_if<frontend::Acquired>(&acquired);
+  if (!program) return reason_of<AcquiredProgram>(std::move(acquired));
+  out.acquired = std::move(*program);
+  if (std::optional<NeedsEager> reason = refused_leaves(out.acquired)) return std::move(*reason);
+  if (std::string why = part_that_leaves(out.acquired); !why.empty()) return NeedsEager{std::move(why), {}, true};
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - way_.start).count();
-  if (keeping_.once.empty()) keeping_.once = out.entry->output->once();
+  if (!keeping_.once) keeping_.once = out.entry->output->once();
   // With "same input" no call asks again.
-  if (may_vary()) out.tracer->questions().take_from_reads(out.acquired);
+  if (may_vary()) tracer.questions().take_from_reads(out.acquired);
   return out;
 }
 
-// Nothing: it was a good one.
-std::optional<Again> Acquirer::acquire_once(AcquiredProgram& out) {
-  Tracer& tracer = *out.tracer;
-  try {
-    std::variant<frontend::Acquired, Again> traced = trace(tracer);
-    if (auto* reason = std::get_if<Again>(&traced)) return std::move(*reason);
-    out.acquired = std::get<frontend::Acquired>(std::move(traced));
-    ShapeEnv::Scope scope(tracer.shapes());
-    way_.read_varies = reads_varying(tracer);
-    if (const void* shared = tracer.tensors().shared_memory_written()) return again::SharedMemory{shared};
-    // What cannot be acquired again has the guards alone.
-    Symbols* symbols = out.entry->symbols.get();
-    if (symbols && keeping_.once.empty() && symbols->learn(tracer.shapes())) return again::KnownSymbols{};
-    return std::nullopt;
-  } catch (const NeedsEager&) {
-    throw;
-  } catch (const Interrupted&) {
-    throw;
-  } catch (...) {
-    if (!tracer.eager.why.empty()) {  // of a result
-      PyErr_Clear();
-      throw said_by(tracer);
-    }
-    way_.read_varies = reads_varying(tracer);
-    std::optional<Again> reason = after_trace(tracer);
-    if (!reason) throw;
-    PyErr_Clear();
-    return reason;
-  }
+Outcome<frontend::Acquired> Acquirer::acquire_once(Tracer& tracer) {
+  Outcome<frontend::Acquired> traced = trace(tracer);
+  if (!std::holds_alternative<frontend::Acquired>(traced)) return traced;
+  const ShapeEnv::Scope scope(tracer.shapes());
+  if (const void* shared = tracer.tensors().shared_memory_written()) return again::SharedMemory{shared};
+  // What cannot be acquired again has the guards alone.
+  Symbols* symbols = way_.entry->symbols.get();
+  if (symbols && !keeping_.once && symbols->learn(tracer.shapes())) return again::KnownSymbols{};
+  return traced;
 }
 
 // The arguments with proxies, and copies of containers, in their places.
@@ -133,38 +115,30 @@ Acquirer::Proxies Acquirer::proxies_of(Tracer& tracer, frontend::ArgumentCopies&
   return {std::move(call_args), std::move(call_kwargs)};
 }
 
-// The result, or none where the program turns out to be none that can be recorded.
-std::variant<Ref, Again> Acquirer::run(frontend::Reads& reads, Tracer& tracer, const Proxies& proxies) {
-  const size_t failed = failed_operators();
-  try {
-    Tracing active;
-    Ref result = function_runner()(tracer, function_.fn.get(), proxies.first.get(), proxies.second.get());
-    keeping_.once = reads.not_kept().once();
-    return result;
-  } catch (const Interrupted&) {
-    throw;
-  } catch (...) {
-    keeping_.once = reads.not_kept().once();
-    raised_ = !tracer.calls().speaks() && failed_operators() == failed;
-    if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
-    // It may have looked for what only the copy of an argument did not have.
-    reads.find_arguments_elsewhere();
-    if (tracer.eager.why.empty()) {
-      if (learned_.learn(reads) && way_.key->text_now() != way_.key->flat.key) {
-        PyErr_Clear();
-        return again::OtherKey{};
-      }
-      if (!raised_ || !is_last(tracer)) throw;
-      tracer.eager = {refusal(), {}, true};
-    }
-    PyErr_Clear();
-    return Ref();
-  }
+Outcome<Ref> Acquirer::run(frontend::Reads& reads, Tracer& tracer, const Proxies& proxies) {
+  const size_t failed_before = failed_operators();
+  Outcome<Ref> result = caught<Ref>([&]() -> Outcome<Ref> {
+    const Tracing active;
+    return function_runner()(tracer, function_.fn.get(), proxies.first.get(), proxies.second.get());
+  });
+  keeping_.once = reads.not_kept().once();
+  const auto* failed = std::get_if<Failed>(&result);
+  if (!failed) return result;
+  raised_ = !tracer.calls().speaks() && failed_operators() == failed_before;
+  if (!tracer.eager) tracer.eager = tracer.eager_if_it_fails;
+  // It may have looked for what only the copy of an argument did not have.
+  reads.find_arguments_elsewhere();
+  if (tracer.eager) return Ref();
+  if (learned_.learn(reads) && way_.key->text_now() != way_.key->flat.key) return again::OtherKey{};
+  std::optional<std::string> why = raised_ && is_last(tracer) ? refusal(*failed) : std::nullopt;
+  if (!why) return result;
+  tracer.eager = NeedsEager{std::move(*why), {}, true};
+  return Ref();
 }
 
 // What the program returns and leaves outside, as its outputs.
-frontend::Acquired Acquirer::finish(frontend::Reads& reads, Tracer& tracer, Ref result,
-                                    frontend::ArgumentCopies& copies) {
+Outcome<frontend::Acquired> Acquirer::finish(frontend::Reads& reads, Tracer& tracer, Ref result,
+                                             frontend::ArgumentCopies& copies) {
   CacheEntry& e = *way_.entry;
   for (frontend::Effect& effect : copies.effects()) {
     if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
@@ -178,54 +152,45 @@ frontend::Acquired Acquirer::finish(frontend::Reads& reads, Tracer& tracer, Ref 
     return !interpreter_enabled() ? Origin::Unknown : reads.made_inside(o) ? Origin::Inside : Origin::Outside;
   };
   e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
-  if (e.output->holds_dtensor()) throw NeedsEager{"a DTensor that the function computes leaves it", {}, true};
+  if (e.output->holds_dtensor()) return NeedsEager{"a DTensor that the function computes leaves it", {}, true};
   return tracer.outputs().finish(leaves);
 }
 
-// The message of the exception in flight, a refusal where the function itself can do what was refused; any other is
-// thrown on.
-std::string Acquirer::refusal() const {
-  if (!keeping_.once.empty() || function_.compiles_only || !function_.transform().empty() ||
-      function_.is_of_distributed())
-    throw;
-  Raised raised = current_error();
-  if (is_not_implemented(raised)) return raised.text();
-  raised.raise();
-  throw PythonError();
+// The message of a refusal where the function itself can do what was refused.
+std::optional<std::string> Acquirer::refusal(const Failed& failed) const {
+  const bool compiled_only = function_.compiles_only || !function_.transform().empty() || function_.is_of_distributed();
+  if (keeping_.once || compiled_only || !is_not_implemented(failed.error)) return std::nullopt;
+  return failed.error.text();
 }
 
 // A gradient that the program takes flows on outside where what it is taken through was computed from other tensors.
-void Acquirer::check_leaves(const frontend::Acquired& acquired) const {
+std::optional<NeedsEager> Acquirer::refused_leaves(const frontend::Acquired& acquired) const {
   using frontend::InputSource;
   for (const InputSource& s : acquired.sources) {
     if (!s.leaf) continue;
     PyObject* tensor = s.kind == InputSource::Argument ? way_.key->flat.tensors[s.argument] : s.tensor.get();
     if (!torch_py::tensor(tensor).is_leaf())
-      throw NeedsEager{"torch.autograd.grad through a tensor that was computed outside of the function", {}, true};
+      return NeedsEager{"torch.autograd.grad through a tensor that was computed outside of the function", {}, true};
   }
+  return std::nullopt;
 }
 
 // A refusal within the part is the last word where the function is acquired in no other way.
-template <class F>
-auto Acquirer::or_refuse(Tracer& tracer, bool of_arguments, F&& part) {
-  try {
-    return part();
-  } catch (const NeedsEager&) {
-    throw;
-  } catch (const Interrupted&) {
-    throw;
-  } catch (...) {
-    if (tracer.calls().speaks() || !is_last(tracer)) throw;
-    throw NeedsEager{refusal(), {}, true, of_arguments};
-  }
+template <class T, class Part>
+Outcome<T> Acquirer::or_refuse(Tracer& tracer, bool of_arguments, const Part& part) {
+  Outcome<T> out = caught<T>(part);
+  const auto* failed = std::get_if<Failed>(&out);
+  if (!failed || tracer.calls().speaks() || !is_last(tracer)) return out;
+  std::optional<std::string> why = refusal(*failed);
+  if (why) return NeedsEager{std::move(*why), {}, true, of_arguments};
+  return out;
 }
 
-std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
+Outcome<frontend::Acquired> Acquirer::trace(Tracer& tracer) {
   CacheEntry& e = *way_.entry;
   const CallKey& key = *way_.key;
   const bool interprets = interpreter_enabled();
-  THUNDER_CHECK(keeping_.once.empty(), NotImplemented, "jit", "the program has to be acquired again, and ",
-                keeping_.once);
+  THUNDER_CHECK(!keeping_.once, NotImplemented, "jit", "the program has to be acquired again, and ", *keeping_.once);
   raised_ = false;
   e.environment = frontend::EnvironmentGuard();
   if (!interprets) {
@@ -240,14 +205,17 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   if (e.symbols)
     e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.inputs().add_size(hint, may_be_one); });
   frontend::ArgumentCopies copies(key.flat.containers, learned_.uses());
-  const Proxies proxies = or_refuse(tracer, true, [&] { return proxies_of(tracer, copies); });
+  Outcome<Proxies> made =
+      or_refuse<Proxies>(tracer, true, [&]() -> Outcome<Proxies> { return proxies_of(tracer, copies); });
+  const auto* proxies = std::get_if<Proxies>(&made);
+  if (!proxies) return reason_of<frontend::Acquired>(std::move(made));
   if (interprets) reads.begin(function_.fn.get());
   copies.seal();
   if (interprets) reads.take(copies, key.flat.objects, key.flat.paths);
-  reads.made(proxies.second.get());
-  std::variant<Ref, Again> result = run(reads, tracer, proxies);
-  if (auto* reason = std::get_if<Again>(&result)) return std::move(*reason);
-  if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads) &&
+  reads.made(proxies->second.get());
+  Outcome<Ref> result = run(reads, tracer, *proxies);
+  if (!std::holds_alternative<Ref>(result)) return reason_of<frontend::Acquired>(std::move(result));
+  if (may_vary() && interprets && !keeping_.once && learned_.learn_drawing_calls(reads) &&
       ++draws_apart_ <= kMostDrawsApart)
     return again::DrawsApart{};
   reads.sharp_calls().tell_draws();
@@ -255,10 +223,11 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   keeping_.not_kept = reads.not_kept().why();
   learned_.find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.
-  const bool fits = !keeping_.once.empty() && learned_.knows(reads);
+  const bool fits = keeping_.once && learned_.knows(reads);
   if (learned_.learn(reads) && !fits && key.text_now() != key.flat.key) return again::OtherKey{};
-  if (!tracer.eager.why.empty()) throw said_by(tracer);
-  return or_refuse(tracer, false, [&] { return finish(reads, tracer, std::get<Ref>(std::move(result)), copies); });
+  if (tracer.eager) return *tracer.eager;
+  return or_refuse<frontend::Acquired>(
+      tracer, false, [&] { return finish(reads, tracer, std::get<Ref>(std::move(result)), copies); });
 }
 
 }  // namespace thunder

@@ -98,7 +98,7 @@ std::vector<std::shared_ptr<CacheEntry>> Cache::alike(const CallKey& whole) {
     }
     ++it;
     // One that runs the function itself has no numbers, and what it was found in another environment says nothing of this one.
-    if (!e->eager.empty() || !(e->kind->fingerprint == whole.fingerprint) || e->kind->key != whole.flat.key) continue;
+    if (e->eager || !(e->kind->fingerprint == whole.fingerprint) || e->kind->key != whole.flat.key) continue;
     if (e->environment.check(nullptr)) out.push_back(std::move(e));
   }
   return out;

@@ -4,13 +4,11 @@ namespace thunder {
 
 // Later calls with the same key, in the same environment, need not find that out again.
 void CacheEntry::be_eager(const CallKey& of, const NeedsEager& reason) {
-  eager = reason.why;
-  eager_warns = reason.warns;
+  eager = Eager{reason.why, reason.warns, static_cast<bool>(reason.tensor)};
   symbols = nullptr;
   effects.clear();
   be_for(of);
-  eager_for_tensor = static_cast<bool>(reason.tensor);
-  if (eager_for_tensor) environment.add_tensor(reason.tensor.get());
+  if (reason.tensor) environment.add_tensor(reason.tensor.get());
 }
 
 }  // namespace thunder

@@ -11,7 +11,6 @@
 #include "jit/distribution.h"
 #include "jit/evaluate.h"
 #include "jit/fixed_tensors.h"
-#include "jit/needs_eager.h"
 #include "runtime/autograd.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
@@ -65,9 +64,13 @@ struct CacheEntry {
   bool by_place = false;          // where the tensors lie in their memory matters
   uint64_t last_use = 0;          // in calls of the function
   bool used_again = false;        // in a call that it was not compiled for
-  std::string eager;              // why calls run the function itself; empty: they run the programs
-  bool eager_warns = false;       // the user is told
-  bool eager_for_tensor = false;  // since a tensor is one that no program takes
+  // Why calls run the function itself.
+  struct Eager {
+    std::string why;
+    bool warns = false;       // the user is told
+    bool for_tensor = false;  // a tensor is one that no program takes
+  };
+  std::optional<Eager> eager;  // nothing: calls run the programs
   std::shared_ptr<const Programs> programs;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
@@ -241,7 +244,7 @@ struct CacheEntry {
     }
     // Eager is right whatever the captured tensors are.  A refusal because of a tensor that no program takes holds only
     // while there is such a tensor.
-    if (!eager.empty()) return !eager_for_tensor || any_other_kind();
+    if (eager) return !eager->for_tensor || any_other_kind();
     if (environment.tensors().empty() && !by_place) return true;
     if (!by_place && state.unchanged(environment.tensors()) && !shares_memory(flat)) return fixed_hold(flat, why);
     if (!any_other_kind() && fingerprint_all(flat) == captured) {

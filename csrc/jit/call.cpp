@@ -31,16 +31,20 @@ struct SameGradModeIfItRaises {
 
 }  // namespace
 
-std::shared_ptr<CacheEntry> JitFunction::hit(const CallKey& key) {
-  std::shared_ptr<CacheEntry> e = cache_.find(key);
+// The result of a call that an entry fits; nothing: none does.
+std::optional<PyObject*> JitFunction::run_hit(const CallKey& key, const CallArguments& arguments, Turns::Turn* turn) {
+  // Owned: a recursive call or another thread may clear the cache.
+  const std::shared_ptr<CacheEntry> e = cache_.find(key);
   if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
     key.undraw();
-    throw NeedsEager{"forward-mode AD is active", {}};
+    if (turn) turn->end();
+    return eager_.run(arguments, "forward-mode AD is active");
   }
-  if (!e) return e;
+  if (!e) return std::nullopt;
   ++hits_;
   if (!std::exchange(e->used_again, true)) patience_.used_again();
-  return e;
+  if (turn && !e->takes_turns()) turn->end();
+  return run(*e, key, arguments, nullptr);
 }
 
 PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
@@ -51,75 +55,72 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
   const CallArguments arguments{args, nargs, names};
   CallKey key = cache_.key_of(arguments);
   if (key.fingerprint.watched()) return eager_.run(arguments, watcher());
-  try {
-    key.check_kinds();
-    if (!cache_.writes()) {
-      // Owned: a recursive call or another thread may clear the cache.
-      if (std::shared_ptr<CacheEntry> e = hit(key)) return run(*e, key, arguments, nullptr);
-    }
-    // What a program reads of the environment, and writes there in the end, no other thread's call changes in between.
-    Turns::Turn turn(turns_);
-    if (cache_.writes() || turn.waited()) {
-      if (std::shared_ptr<CacheEntry> e = hit(key)) {
-        if (!e->takes_turns()) turn.end();
-        return run(*e, key, arguments, nullptr);
-      }
-    }
-    return call_new(key, arguments, turn);
-  } catch (const NeedsEager& reason) {
-    return eager_.run(arguments, reason.why, reason.warns);
-  }
+  if (const std::optional<NeedsEager> refused = key.refused_arguments()) return eager_.run(arguments, refused->why);
+  if (!cache_.writes())
+    if (const std::optional<PyObject*> result = run_hit(key, arguments, nullptr)) return *result;
+  // What a program reads of the environment, and writes there in the end, no other thread's call changes in between.
+  Turns::Turn turn(turns_);
+  if (cache_.writes() || turn.waited())
+    if (const std::optional<PyObject*> result = run_hit(key, arguments, &turn)) return *result;
+  return call_new(key, arguments, turn);
 }
 
-// A function that compiles anew in nearly every call is better off without.
-void JitFunction::check_patience() {
+// Why the call is not acquired; nothing: it is.  A function that compiles anew in nearly every call is better off
+// without.
+std::optional<NeedsEager> JitFunction::not_acquired(const CallKey& key) {
+  if (const CacheEntry* refusal = refusals_.of(key)) return NeedsEager{refusal->eager->why, {}, refusal->eager->warns};
   const bool only_compiled = function_.options.cache == CacheMode::NoCaching ||
                              function_.options.sharp_edges == frontend::SharpEdges::Error ||
                              !function_.transform().empty() || function_.distributed || function_.is_of_distributed();
-  if (only_compiled || patience_.may_compile()) return;
-  throw NeedsEager{cat("each of the last ", Patience::kPrograms,
-                       " programs served one call (compile_stats(f)[\"last_miss\"] says why)"),
-                   {},
-                   true};
+  if (only_compiled || patience_.may_compile()) return std::nullopt;
+  return NeedsEager{cat("each of the last ", Patience::kPrograms,
+                        " programs served one call (compile_stats(f)[\"last_miss\"] says why)"),
+                    {},
+                    true};
 }
 
-// A call that no entry fits.
-PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn) {
-  refusals_.check(key);
-  check_patience();
+// The entry of a call that no entry fits.
+Acquirer::Result JitFunction::compile_new(CallKey& key) {
   const Progress progress([this] { return function_.name(); });
   ++misses_;
   inspection_.keeping = {};
-  const std::function<void()> undraw = remember_generators({Device{DeviceType::cpu}});
   Acquirer acquirer(function_, cache_, learned_, inspection_.keeping, key);
-  std::shared_ptr<CacheEntry> e;
-  try {
-    SameGradModeIfItRaises mode;
-    e = compile(acquirer);
-    mode.raises = false;
-  } catch (const NeedsEager&) {
-    throw;
-  } catch (const Interrupted&) {
-    throw;
-  } catch (...) {
-    if (!acquirer.raised() || !inspection_.keeping.once.empty() || !function_.transform().empty() ||
-        function_.is_of_distributed())
-      throw;
+  SameGradModeIfItRaises mode;
+  Acquirer::Result result = compile(acquirer);
+  mode.raises = !std::holds_alternative<Acquirer::Entry>(result);
+  return result;
+}
+
+PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn) {
+  if (const std::optional<NeedsEager> reason = not_acquired(key)) {
     turn.end();  // the function may wait for anything
-    return run_unacquired(key, arguments);
+    return eager_.run(arguments, reason->why, reason->warns);
   }
-  const bool kept = inspection_.keeping.for_later();
-  if (!e->takes_turns()) turn.end();
-  const Ref result = Ref::steal(run(*e, key, arguments, &undraw));
-  if (!kept) e->let_go();
-  return Ref(result).release();
+  const std::function<void()> undraw = remember_generators({Device{DeviceType::cpu}});
+  Acquirer::Result result = compile_new(key);
+  if (auto* made = std::get_if<Acquirer::Entry>(&result)) {
+    CacheEntry& e = **made;
+    const bool kept = inspection_.keeping.for_later();
+    if (!e.takes_turns()) turn.end();
+    Ref value = Ref::steal(run(e, key, arguments, &undraw));
+    if (!kept) e.let_go();
+    return value.release();
+  }
+  if (auto* failed = std::get_if<Failed>(&result))
+    if (!failed->by_function || inspection_.keeping.once || !function_.transform().empty() ||
+        function_.is_of_distributed())
+      failed->raise();
+  turn.end();
+  if (auto* failed = std::get_if<Failed>(&result)) return run_unacquired(key, arguments, std::move(failed->error));
+  const NeedsEager& reason = std::get<NeedsEager>(result);
+  return eager_.run(arguments, reason.why, reason.warns);
 }
 
 // In place of a program that could not be acquired.  A function whose acquisition costs more than it gives is not acquired
 // for ever.
-PyObject* JitFunction::run_unacquired(const CallKey& key, const CallArguments& a) {
+PyObject* JitFunction::run_unacquired(const CallKey& key, const CallArguments& a, Raised ours) {
   std::string why;
-  PyObject* result = run_function(a, true, &why);
+  PyObject* result = run_function(a, std::move(ours), Raiser::Acquisition, &why);
   if (!result || !refusals_.add_refuted()) return result;
   auto e = std::make_shared<CacheEntry>();
   e->be_eager(key, {why, {}});
@@ -128,9 +129,9 @@ PyObject* JitFunction::run_unacquired(const CallKey& key, const CallArguments& a
 }
 
 // Calls the user's function in place of a program that raised, nothing of which has been done: it raises as well, with
-// all that it did before, or goes another way.  `acquiring`: the program was not even acquired.
-PyObject* JitFunction::run_function(const CallArguments& a, bool acquiring, std::string* why) {
-  Raised ours = current_error();
+// all that it did before, or goes another way.  `ours`: what was raised in its place.
+PyObject* JitFunction::run_function(const CallArguments& a, Raised ours, Raiser raiser, std::string* why) {
+  const bool acquiring = raiser == Raiser::Acquisition;
   if (is_refusal(ours) || !ours.is(PyExc_Exception)) {
     ours.raise();
     return nullptr;
@@ -158,7 +159,7 @@ PyObject* JitFunction::run(CacheEntry& e, const CallKey& call, const CallArgumen
                            const std::function<void()>* undraw) {
   const CallKey& key = call.of(e);
   e.last_use = hits_ + misses_;
-  if (!e.eager.empty()) return eager_.run(args, e.eager, e.eager_warns);
+  if (e.eager) return eager_.run(args, e.eager->why, e.eager->warns);
   if (e.plan) {
     check_told(*e.plan);
     e.plan->told = false;
@@ -187,7 +188,7 @@ PyObject* JitFunction::run(CacheEntry& e, const CallKey& call, const CallArgumen
     if (before) before();
     if (key.answers) key.answers->keep_drawn(0);
     if (undraw) (*undraw)();
-    return run_function(args, false);
+    return run_function(args, current_error(), Raiser::Program);
   }
   std::vector<Ref> owned;
   owned.reserve(outputs.size());

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "frontend/hooks.h"
-#include "jit/needs_eager.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
 
@@ -57,11 +56,12 @@ void CallKey::add_layouts() {
   }
 }
 
-void CallKey::check_kinds() const {
-  if (other_kind) throw NeedsEager{cat("an argument is a tensor ", other_kind_of_tensor(other_kind)), {}};
+std::optional<NeedsEager> CallKey::refused_arguments() const {
+  if (other_kind) return NeedsEager{cat("an argument is a tensor ", other_kind_of_tensor(other_kind)), {}};
   if (flat.overriding)
-    throw NeedsEager{
+    return NeedsEager{
         cat("an argument is of class ", Py_TYPE(flat.overriding)->tp_name, ", which overrides torch functions"), {}};
+  return std::nullopt;
 }
 
 void CallKey::undraw() const {

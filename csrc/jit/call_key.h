@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/needs_eager.h"
 #include "frontend/structure.h"
 #include "jit/explain.h"
 #include "jit/learned.h"
@@ -36,8 +37,8 @@ struct CallKey {
 
   CallKey(const CallArguments& a, Apart numbers_apart, const Learned& of_function);
 
-  /// NeedsEager where no program takes one of the tensors.
-  void check_kinds() const;
+  /// Why no program takes one of the tensors; nothing: programs take them.
+  std::optional<NeedsEager> refused_arguments() const;
   /// Restores the random number generators to their states before the draws for entries whose checks failed, so that
   /// the same numbers are drawn again.
   void undraw() const;

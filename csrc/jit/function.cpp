@@ -10,15 +10,15 @@ namespace thunder {
 
 JitFunction::JitFunction(UserFunction function) : function_(std::move(function)) {}
 
-std::shared_ptr<CacheEntry> JitFunction::compile(Acquirer& acquirer) {
+Acquirer::Result JitFunction::compile(Acquirer& acquirer) {
   inspection_.not_symbolic.clear();
-  std::shared_ptr<CacheEntry> e =
+  Acquirer::Result result =
       acquirer.acquire([this](AcquiredProgram& program) { return compile_acquired(program); },
                        [this](std::shared_ptr<CacheEntry> refused, const CallKey& key, const NeedsEager& reason) {
                          return leave_to_eager(std::move(refused), key, reason);
                        });
   inspection_.not_symbolic = acquirer.not_symbolic();
-  return e;
+  return result;
 }
 
 std::shared_ptr<CacheEntry> JitFunction::compile_acquired(AcquiredProgram& program) {
@@ -31,7 +31,7 @@ std::shared_ptr<CacheEntry> JitFunction::compile_acquired(AcquiredProgram& progr
   }
   std::shared_ptr<CacheEntry> e = program.entry;
   std::shared_ptr<const CompileRecord> record =
-      builder.build(inspection_.keeping.once.empty() && !tracer.calls().speaks());
+      builder.build(!inspection_.keeping.once && !tracer.calls().speaks());
   add_inputs(*e, key, program.acquired, tracer.shapes(), steps_, learned_);
   inspection_.take(std::move(record), *e);
   e->be_for(key);
@@ -60,15 +60,16 @@ std::shared_ptr<const CompileRecord> JitFunction::compile_only(PyObject* const* 
   CallKey key = cache_.key_of({args, nargs, names});
   function_.compiles_only = true;
   function_.options.compile.fusion.compiles = false;
-  inspection_.keeping.once.clear();
-  try {
-    if (key.fingerprint.watched()) throw NeedsEager{watcher(), {}};
-    key.check_kinds();
+  inspection_.keeping.once.reset();
+  std::optional<NeedsEager> refused = key.refused_arguments();
+  if (key.fingerprint.watched()) refused = NeedsEager{watcher()};
+  if (!refused) {
     Acquirer acquirer(function_, cache_, learned_, inspection_.keeping, key);
-    compile(acquirer);
-  } catch (const NeedsEager& reason) {
-    throw Error(ErrorKind::NotImplemented, cat("[simulate] no program stands for the call: ", reason.why));
+    Acquirer::Result result = compile(acquirer);
+    if (auto* failed = std::get_if<Failed>(&result)) failed->raise();
+    if (auto* reason = std::get_if<NeedsEager>(&result)) refused = std::move(*reason);
   }
+  if (refused) throw Error(ErrorKind::NotImplemented, cat("[simulate] no program stands for the call: ", refused->why));
   return inspection_.record;
 }
 

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,17 +56,20 @@ class JitFunction {
   int traverse(visitproc visit, void* arg);
 
  private:
-  std::shared_ptr<CacheEntry> hit(const CallKey& key);
+  std::optional<PyObject*> run_hit(const CallKey& key, const CallArguments& arguments, Turns::Turn* turn);
   PyObject* call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn);
-  void check_patience();
-  std::shared_ptr<CacheEntry> compile(Acquirer& acquirer);
+  Acquirer::Result compile_new(CallKey& key);
+  std::optional<NeedsEager> not_acquired(const CallKey& key);
+  Acquirer::Result compile(Acquirer& acquirer);
   std::shared_ptr<CacheEntry> compile_acquired(AcquiredProgram& program);
   std::shared_ptr<CacheEntry> leave_to_eager(std::shared_ptr<CacheEntry> e, const CallKey& key,
                                              const NeedsEager& reason);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const CallKey& key);
   PyObject* run(CacheEntry& e, const CallKey& key, const CallArguments& args, const std::function<void()>* undraw);
-  PyObject* run_function(const CallArguments& a, bool acquiring, std::string* why = nullptr);
-  PyObject* run_unacquired(const CallKey& key, const CallArguments& a);
+  /// What raised in the place of the function.
+  enum class Raiser : uint8_t { Acquisition, Program };
+  PyObject* run_function(const CallArguments& a, Raised ours, Raiser raiser, std::string* why = nullptr);
+  PyObject* run_unacquired(const CallKey& key, const CallArguments& a, Raised ours);
   static void write(const std::vector<frontend::Effect>& effects, const frontend::Flattened& flat, PyObject* values);
 
   UserFunction function_;

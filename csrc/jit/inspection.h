@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct CompileRecord {
 
 /// Why a program serves no later call.
 struct Keeping {
-  std::string once;      ///< why it cannot be acquired a second time; empty: it can
-  std::string not_kept;  ///< why it is good for its call only, though it may be acquired once more; empty: it is not
-  bool for_later() const { return once.empty() && not_kept.empty(); }
-  const std::string& why() const { return once.empty() ? not_kept : once; }
+  std::optional<std::string> once;      ///< why it cannot be acquired a second time
+  std::optional<std::string> not_kept;  ///< why it is good for its call only, though it may be acquired once more
+  bool for_later() const { return !once && !not_kept; }
+  const std::optional<std::string>& why() const { return once ? once : not_kept; }
 };
 
 /// An Inspection owns the record and the texts, which stay until the next program is compiled.

@@ -1,7 +1,5 @@
 #include "jit/refusals.h"
 
-#include "jit/needs_eager.h"
-
 namespace thunder {
 
 void Refusals::add(const std::shared_ptr<CacheEntry>& e, const CallKey& key, bool counts) {
@@ -14,7 +12,7 @@ void Refusals::add(const std::shared_ptr<CacheEntry>& e, const CallKey& key, boo
   }
   if (kinds_.size() >= kMostKinds && !kinds_.contains(kind)) kinds_.clear();
   Kind& like = kinds_[kind];
-  if (like.last && like.last->eager != e->eager) like.patience = Kind().patience;
+  if (like.last && like.last->eager->why != e->eager->why) like.patience = Kind().patience;
   like.last = e;
 }
 
@@ -23,13 +21,12 @@ void Refusals::end_row(const CallKey& key) {
   kinds_.erase(cache_.kind_of(key));
 }
 
-void Refusals::check(const CallKey& key) {
-  auto refuse = [](const CacheEntry& e) { throw NeedsEager{e.eager, {}, e.eager_warns}; };
-  if (last_ && last_->environment.check(nullptr)) refuse(*last_);
-  if (kinds_.empty()) return;
+const CacheEntry* Refusals::of(const CallKey& key) {
+  if (last_ && last_->environment.check(nullptr)) return last_.get();
+  if (kinds_.empty()) return nullptr;
   const auto like = kinds_.find(cache_.kind_of(key));
-  if (like == kinds_.end() || like->second.last->environment.check(nullptr)) return;
-  if (!like->second.patience.may_compile()) refuse(*like->second.last);
+  if (like == kinds_.end() || like->second.last->environment.check(nullptr)) return nullptr;
+  return like->second.patience.may_compile() ? nullptr : like->second.last.get();
 }
 
 }  // namespace thunder

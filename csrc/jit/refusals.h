@@ -24,8 +24,8 @@ class Refusals {
   void add(const std::shared_ptr<CacheEntry>& e, const CallKey& key, bool counts);
   /// A program was acquired for the call.
   void end_row(const CallKey& key);
-  /// NeedsEager where a refusal stands for the call, which no program fits.
-  void check(const CallKey& key);
+  /// The refusal that stands for the call, which no program fits; null: none does.
+  const CacheEntry* of(const CallKey& key);
   /// Counts a call whose acquisition raised what the function itself did not raise.  Whether there were too many.
   bool add_refuted() { return ++refuted_ >= kInARow; }
   /// Forgets the refusals by kinds of calls.

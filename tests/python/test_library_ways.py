@@ -1,6 +1,7 @@
 """What libraries do in a forward: they ask whether they are compiled, and move modules to where these are."""
 
 import contextlib
+import threading
 import warnings
 
 import pytest
@@ -55,6 +56,38 @@ def test_ways_of_programs_within_programs():
     f = thunder.jit(lambda x: (inner(x), right_for_compilers(x)))
     x = torch.ones(4, 4)
     assert [t.item() for t in f(x)] in ([32.0, 32.0], [32.0, 48.0])
+
+
+def test_other_threads_see_that_they_are_not_compiled():
+    seen = []
+
+    def work():
+        seen.append((torch.compiler.is_compiling(), torch.compiler._is_compiling_flag))
+
+    def f(x):
+        compiled = torch.compiler.is_compiling(), torch.compiler._is_compiling_flag
+        inside.set()
+        done.wait(10)
+        return x * (2 if all(compiled) else 3)
+
+    inside, done = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: (inside.wait(10), work(), done.set()))
+    other.start()
+    assert torch.equal(thunder.jit(f)(torch.ones(2)), torch.full((2,), 2.0))
+    other.join()
+    assert seen == [(False, False)]
+
+
+def test_a_variable_of_the_same_name_is_the_programs_own():
+    names = {"_is_compiling_flag": False}
+
+    def f(x):
+        return x + 1 if names["_is_compiling_flag"] else x
+
+    g = thunder.jit(f)
+    assert g(torch.ones(())) == 1
+    names["_is_compiling_flag"] = True
+    assert g(torch.ones(())) == 2
 
 
 class Moving(nn.Module):

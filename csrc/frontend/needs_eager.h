@@ -7,7 +7,7 @@
 
 namespace thunder {
 
-/// Thrown where a program would be another function than the user's.
+/// Why no program stands for the function: it would be another function than the user's.
 struct NeedsEager {
   std::string why;
   Ref tensor;                 ///< of the environment, that no program takes; or null
