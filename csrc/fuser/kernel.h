@@ -44,8 +44,8 @@ struct Ahead {
   std::string first;       ///< the number's place, where `q` is the first column of the block
 };
 
-/// A matrix whose rows are walked, stored by columns: `Vec<type, lanes> name[kTransposedRows]` has a thread's elements, which
-/// the threads of a block exchange so that neighbours store neighbours.
+/// A matrix whose rows are walked, stored by columns: `Vec<type, lanes> name[kTransposedRows]` has a thread's elements,
+/// which the threads of a block exchange so that neighbours store neighbours.
 struct TransposedStore {
   size_t output;
   std::string name, type;

@@ -40,7 +40,7 @@ bool drops_otherwise(const Call& call) {
   return call.op->full_name == "prims.bernoulli_like" && call.args[0].value().tensor().device.type == DeviceType::cuda;
 }
 
-// The parameters of records that say something of dimensions, by their names.
+// Parameters of records that have something to say of dimensions, by their names.
 struct DimParam {
   enum Names : uint8_t { Dim, Dims, AllDims, Sizes, Starts, Steps };
   std::string_view name;
@@ -238,15 +238,18 @@ Arg Batching::batched(const Call& call) {
   return {};
 }
 
-// An argument of a call whose tensors have the batch's dimension in front.  None where it names a dimension of a scalar,
-// which the batch does not have.
+// The argument for a call whose tensors have the batch's dimension in front.  None where the argument names a dimension of
+// a scalar, which the batch does not have.
 Arg Batching::in_batch(const Param& param, const Args& a, int64_t rank) const {
   const auto* known = std::find_if(std::begin(kDimParams), std::end(kDimParams),
                                    [&](const DimParam& p) { return p.name == param.name; });
   if (known == std::end(kDimParams)) return a[param.name];
   switch (known->names) {
     case DimParam::Dim: return rank == 0 ? Arg() : Arg(behind({a.integer(param.name)}, rank)[0]);
-    case DimParam::Dims: return rank == 0 ? Arg() : Arg(behind(a.integers(param.name), rank));
+    case DimParam::Dims: {
+      const std::vector<int64_t> dims = a.integers(param.name);
+      return rank == 0 && !dims.empty() ? Arg() : Arg(behind(dims, rank));
+    }
     case DimParam::AllDims: return with_batch(a.integers(param.name), rank);
     case DimParam::Sizes: return in_front(size_, a.dims(param.name));
     case DimParam::Starts: return in_front(0, a.dims(param.name));
@@ -255,7 +258,7 @@ Arg Batching::in_batch(const Param& param, const Args& a, int64_t rank) const {
   return {};
 }
 
-// The arguments of the call for the batch; nothing where there are none.
+// The arguments of the call for the batch; nothing where one of them has no meaning there.
 std::optional<ArgList> Batching::in_batch(const Call& call) {
   const Args a = call.arguments();
   ArgList args;
@@ -268,9 +271,10 @@ std::optional<ArgList> Batching::in_batch(const Call& call) {
   return args;
 }
 
-// By the index map.  A row-major one needs the sizes alone; with any other the call is made for the batch, if its map
-// then reads each sample as the sample's does.  Views without a map have rules: as_strided() for one element, since its
-// strides are those of one sample's memory, and those of complex numbers.  view_dtype() has none.
+// Views, and copies with an index map.  A row-major map needs the sizes alone.  With any other map the operator is called
+// for the batch, if its map then reads each sample as the sample's map does.  Four views have no map: as_strided() has a
+// rule for one element, since its strides are those of one sample's memory, view_as_real() and view_as_complex() keep
+// their arguments, and view_dtype() has no rule.
 Arg Batching::mapped(const Call& call) {
   const Op& op = *call.op;
   if (!op.index_map || op.full_name == "prims.restride") return {};

@@ -1,8 +1,8 @@
 // A program for one sample as a program for a batch of them: what torch.vmap means.
 //
 // Each value that depends on a sample becomes one with a dimension more, in front.  Primitives have rules: pointwise ones,
-// those that move elements (views by the index maps of their records), reductions, products, convolutions and indices; a composite is batched by its body.  What
-// depends on no sample stays as it is.
+// those that move elements (views by the index maps of their records), reductions, products, convolutions and indices; a
+// composite is batched by its body.  What depends on no sample stays as it is.
 //
 //   t1 = prims.sum(x, [0])           # x: f32[4]         t1 = prims.sum(X, [1])          # X: f32[7, 4]
 //   t2 = prims.mul(t1, w)            # w: f32[]     -->  w1 = prims.broadcast_in_dim(w, [7], [])

@@ -96,7 +96,7 @@ using ExecutorList = std::vector<std::shared_ptr<Executor>>;
 /// What takes the call before those executors that stand last in every list; null if nothing does.
 const Implementation* find_specialist(const ExecutorList& list, const Call& call);
 
-/// Whether a fusion executor may take the call: nobody has claimed it, or who did yields (Executor::yields_to_fusion).
+/// Whether a fusion executor may take the call: one that nobody has claimed, or whose executor yields to fusion.
 bool may_be_fused(const Call& call);
 
 /// Executors by name.

@@ -67,7 +67,7 @@ class SupportCheck {
     if (why_.empty()) why_ = cat(parts...);
   }
 
-  // A number is one of the call, or follows from those: it belongs to the specialization for which a program is recorded.
+  // A number is one of the call, or follows from those: it belongs to the specialization that is recorded.
   void check_edge(Value v, const char* does) {
     if (!v.type().is_tensor()) return;
     const TensorType& t = v.tensor();

@@ -332,8 +332,8 @@ bool EntryGraphs::make_room(GraphSpecialization& spec) {
   return true;
 }
 
-// Whether the specialization may have a recording of so many bytes, for which those of others go.  One for which there is
-// not enough memory without the others, either, gives up.
+// Whether the specialization may have a recording of so many bytes, for which those of others go.  A specialization gives
+// up if there is not enough memory without the others, either.
 bool EntryGraphs::make_memory(GraphSpecialization& spec, int64_t bytes) {
   // The memory that is free is asked for only where the answer may be another one than in the last call.
   GraphSpecialization* oldest = least_used(spec);

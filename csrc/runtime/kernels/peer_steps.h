@@ -2,8 +2,8 @@
 // process, and none but the sums' takes multiprocessors from the computation.
 //
 // Each process has memory that the others write to (its inbox, a part for each of them) and read from (its outbox), both
-// in slots that are used round robin, and counters that the others set.  Counters only grow; a slot is used again once all
-// who had to read it have said so.  What a process does is a list of steps on four streams, the same list up to ranks
+// in slots that are used round robin, and counters that the others set.  Counters only grow; a slot is used again once
+// all who had to read it have said so.  What a process does is a list of steps on four streams, the same list up to ranks
 // on each of them.
 //
 //   reduce_scatter   send: my part of everybody else's slice into their inbox
