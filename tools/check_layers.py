@@ -46,6 +46,17 @@ PRIVATE = {
     re.compile(r"\b_Py[A-Z]\w*|\bpycore_|\bPy_BUILD_CORE\b"): ("python", "frontend/interpreter"),
     re.compile(r"\bPyGILState_\w+|\bPyEval_(Save|Restore)Thread\b"): ("python",),
 }
+# No file outside an executor's folder names an executor. In these files the text is the name of something else, or of
+# who runs the operators that the file makes.
+EXECUTORS = {p.name for p in (ROOT / "csrc/executors").iterdir() if (p / f"{p.name}.h").exists()}
+OTHER_MEANINGS = {
+    "scan": {"ops/families.cpp"},  # a family of records
+    "constants": {"passes/pass_table.cpp", "passes/constants.cpp"},  # a pass, and the operators that it makes
+    "cublaslt": {"runtime/kernels/cublaslt_api.cpp", "runtime/kernels/cublaslt_product.cpp"},  # the library, in errors
+    "aten": {"bindings/registry.cpp"},  # a field of a record
+    "python": {"bindings/registry.cpp", "bindings/trace.cpp", "frontend/python_draws.cpp"},  # the same, a method, draws
+}
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MADE_IN_THE_BUILD = {"executors/built_for.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
@@ -57,13 +68,18 @@ def layer_of(path: str) -> str:
 
 
 def problems_in(path: pathlib.Path, layer: str):
-    folder = path.relative_to(ROOT / "csrc").parent.as_posix()
+    file = path.relative_to(ROOT / "csrc").as_posix()
+    folder = file.rpartition("/")[0]
+    own = folder.removeprefix("executors/")
     for number, line in enumerate(path.read_text().splitlines(), 1):
         where = f"{path.relative_to(ROOT)}:{number}: "
         for pattern, folders in PRIVATE.items():
             name = pattern.search(line.partition("//")[0])
             if name and folder not in folders:
                 yield where + f"only {' and '.join(folders)} may name {name[0]}"
+        for text in LITERAL.findall(line.partition("//")[0]):
+            if text in EXECUTORS - {own} and file not in OTHER_MEANINGS.get(text, ()):
+                yield where + f'only csrc/executors/{text} may name the executor "{text}"'
         match = INCLUDE.match(line)
         if not match:
             continue

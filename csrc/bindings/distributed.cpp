@@ -243,7 +243,7 @@ void bind_peers(nb::module_& m) {
   m.def(
       "peer_memory_bytes",
       [](int world, size_t inbox, size_t outbox) {
-        return peers::Layout{.world = world, .inbox_bytes = inbox, .outbox_bytes = outbox}.bytes();
+        return peers::PeerLayout{.world = world, .inbox_bytes = inbox, .outbox_bytes = outbox}.bytes();
       },
       nb::arg("world"), nb::arg("inbox"), nb::arg("outbox"), "Of each process's shared memory.");
   m.def(
@@ -257,7 +257,7 @@ void bind_peers(nb::module_& m) {
       "connect_peers",
       [](const std::string& group, int rank, int device, size_t inbox, size_t outbox, int64_t least,
          std::vector<uint64_t> addresses) {
-        const peers::Layout layout{
+        const peers::PeerLayout layout{
             .world = static_cast<int>(addresses.size()), .inbox_bytes = inbox, .outbox_bytes = outbox};
         Peers::connect(group, layout, rank, device, least, std::move(addresses));
       },

@@ -7,7 +7,7 @@
 #include "bindings/bind.h"
 #include "bindings/options.h"
 #include "bindings/types.h"
-#include "executors/attention/kernels.h"
+#include "executors/attention/backend.h"
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/backward_calls.h"

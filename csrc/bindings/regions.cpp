@@ -1,6 +1,6 @@
 // What fusion passes in Python do with calls: run them, and put one in the place of several.
 #include "bindings/types.h"
-#include "executors/aten/lowering.h"
+#include "executors/aten/record_lowering.h"
 #include "frontend/hooks.h"
 #include "passes/region.h"
 #include "runtime/interop.h"
@@ -33,14 +33,14 @@ PyTrace replace(const PyTrace& t, const std::vector<PyCall>& calls, nb::handle f
 nb::object aten_call(const PyCall& c) {
   const Op& op = c.call->op->implements ? *c.call->op->implements : *c.call->op;
   if (op.aten.empty()) return nb::none();
-  aten::Lowering lowering(op);
-  const aten::Target* target = lowering.problem().empty() ? lowering.target(c.call->args) : nullptr;
-  if (!target) return nb::none();
-  const c10::FunctionSchema& schema = target->handle.schema();
+  aten::RecordLowering lowering(op);
+  const aten::BoundOperator* bound = lowering.problem().empty() ? lowering.operator_for(c.call->args) : nullptr;
+  if (!bound) return nb::none();
+  const c10::FunctionSchema& schema = bound->handle.schema();
   nb::list args;
   nb::dict kwargs;
-  for (size_t i = 0; i < target->sources.size(); ++i) {
-    const aten::Source& s = target->sources[i];
+  for (size_t i = 0; i < bound->sources.size(); ++i) {
+    const aten::ArgumentSource& s = bound->sources[i];
     if (s.param < 0 && !s.literal) {
       if (schema.arguments()[i].kwarg_only()) continue;
       const auto& value = schema.arguments()[i].default_value();

@@ -4,6 +4,7 @@
 #include "core/rewrite.h"
 #include "core/verify.h"
 #include "frontend/hooks.h"
+#include "passes/executor.h"
 #include "passes/reduce.h"
 #include "passes/visit.h"
 
@@ -82,7 +83,7 @@ bool is_symbolic(const Call& c) {
     if (!v.type().is_tensor()) return;
     for (const Dim& d : v.shape()) found |= !d.is_constant();
   };
-  visit_inputs(c, look);
+  visit_all_inputs(c, look);
   visit_outputs(c, look);
   return found;
 }
@@ -107,6 +108,9 @@ void bind_call(nb::module_& m) {
       .def_prop_ro("name", [](const PyCall& c) { return c.call->op->print_name; })
       .def_prop_ro("op", [](const PyCall& c) { return c.call->op->full_name; })
       .def_prop_ro("executor", [](const PyCall& c) { return c.call->op->executor; })
+      .def_prop_ro(
+          "may_be_fused", [](const PyCall& c) { return may_be_fused(*c.call); },
+          "Whether a fusion executor may take it: nobody has claimed it, or its executor yields to fusion.")
       .def_prop_ro(
           "inputs", [](const PyCall& c) { return names(inputs_of(*c.call)); }, "Names of the values it reads.")
       .def_prop_ro(

@@ -36,7 +36,7 @@ namespace {
 // PyTorch's operator may well take it: a torch call that ends here is made as it is.
 void require_strided(const Op& op, const ArgList& args) {
   for (const Arg& a : args)
-    for_each_value(a, [&](Value v) {
+    visit_values(a, [&](Value v) {
       THUNDER_CHECK(!v.type().is_tensor() || v.tensor().strided(), Type, op.schema.name,
                     "this operator takes dense tensors here, got ", v.type().str(), "; use to_dense()");
     });
@@ -108,7 +108,7 @@ Arg Builder::call_primitive(const Op& op, ArgList args) {
   append_made(std::move(c));
   if (op.has(kDataDependent)) {
     std::vector<SymbolId> symbols;
-    for_each_value(output, [&](Value v) {
+    visit_values(output, [&](Value v) {
       if (!v.type().is_tensor()) return;
       for (const Dim& d : v.shape())
         for (SymbolId s : d.symbols())
@@ -155,7 +155,7 @@ void Builder::bind_symbols(const Arg& output, const std::vector<SymbolId>& symbo
 Arg Builder::make_outputs(const Op& op, const Types& types, const ArgList& args) {
   bool any_grad = false;
   if (grad_enabled_ && !op.has(kNoGrad))
-    for (const Arg& a : args) for_each_value(a, [&](Value v) { any_grad |= v.requires_grad(); });
+    for (const Arg& a : args) visit_values(a, [&](Value v) { any_grad |= v.requires_grad(); });
   ArgList outputs;
   for (const Type& t : types) {
     if (any_grad && t.is_tensor() && is_inexact(t.tensor().dtype) && !t.tensor().requires_grad) {
@@ -222,7 +222,7 @@ Expr VjpContext::grad_or_zeros(size_t i) const {
 
 bool VjpContext::needs(std::string_view param) const {
   bool any = false;
-  for_each_value(args()[param], [&](Value v) { any |= v.requires_grad(); });
+  visit_values(args()[param], [&](Value v) { any |= v.requires_grad(); });
   return any;
 }
 

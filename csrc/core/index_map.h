@@ -8,7 +8,8 @@
 //
 // A row-major map (view, reshape) keeps the elements and their order, and changes the sizes alone.
 //
-// The fuser derives the loads of a kernel from the map; the frontend derives where a view begins in memory.
+// The fuser derives the loads of a kernel from the map, the frontend where a view begins in memory, and torch.vmap the
+// view of a batch.
 #pragma once
 
 #include <optional>

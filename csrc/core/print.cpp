@@ -63,18 +63,18 @@ void for_each_symbol_in_type(const Type& type, const std::function<void(SymbolId
 }
 
 // How values and symbolic sizes are called in one printed trace.
-class Names {
+class PrintedNames {
  public:
-  Names() = default;
-  explicit Names(const Trace& trace) {
+  PrintedNames() = default;
+  explicit PrintedNames(const Trace& trace) {
     for (Value v : trace.inputs) add(v);
-    for (const Call* c : trace.calls) for_each_output(*c, [&](Value v) { add(v); });
+    for (const Call* c : trace.calls) visit_outputs(*c, [&](Value v) { add(v); });
     for_each_call(trace.calls, [&](const Call& c) {
-      for_each_output(c, [&](Value v) { add(v); });
-      for_each_input(c, [&](Value v) { add(v); });
+      visit_outputs(c, [&](Value v) { add(v); });
+      visit_own_inputs(c, [&](Value v) { add(v); });
       for (const Arg& a : c.args) for_each_symbol(a, [&](SymbolId s) { symbols_.insert(s); });
     });
-    for_each_value(trace.output, [&](Value v) { add(v); });
+    visit_values(trace.output, [&](Value v) { add(v); });
     for_each_symbol(trace.output, [&](SymbolId s) { symbols_.insert(s); });
     if (with_given_name_.empty() && symbols_.empty()) return;
     std::unordered_set<std::string> taken = reserve(trace);
@@ -152,7 +152,8 @@ class Names {
 
 class Printer {
  public:
-  explicit Printer(const PrintOptions& options = {}, Names names = {}) : options_(options), names_(std::move(names)) {}
+  explicit Printer(const PrintOptions& options = {}, PrintedNames names = {})
+      : options_(options), names_(std::move(names)) {}
 
   std::string run(const Trace& trace) {
     if (options_.header) header(trace);
@@ -317,10 +318,10 @@ class Printer {
   // Outputs that the body makes have their types there, where its calls are printed.
   void annotate_outputs(const Call& c, size_t indent) {
     std::unordered_set<Value, ValueHash> known;
-    for_each_input(c, [&](Value v) { known.insert(v); });
+    visit_own_inputs(c, [&](Value v) { known.insert(v); });
     if (options_.bodies)
-      for (const Call* inner : c.body) for_each_output(*inner, [&](Value v) { known.insert(v); });
-    for_each_output(c, [&](Value v) {
+      for (const Call* inner : c.body) visit_outputs(*inner, [&](Value v) { known.insert(v); });
+    visit_outputs(c, [&](Value v) {
       if (known.insert(v).second) annotate(v, indent);
     });
   }
@@ -468,14 +469,16 @@ class Printer {
   }
 
   PrintOptions options_;
-  Names names_;
+  PrintedNames names_;
   std::string out_;
   const std::vector<Value>* symbol_values_ = nullptr;
 };
 
 }  // namespace
 
-std::string print(const Trace& trace, const PrintOptions& options) { return Printer(options, Names(trace)).run(trace); }
+std::string print(const Trace& trace, const PrintOptions& options) {
+  return Printer(options, PrintedNames(trace)).run(trace);
+}
 
 std::string print(const Arg& arg) { return Printer().one(arg); }
 

@@ -35,8 +35,8 @@ ArgList Substitution::operator()(const ArgList& args) const {
 // to.
 static bool mentions_replaced(const Call& call, const Substitution& map) {
   bool found = false;
-  for_each_input(call, [&](Value v) { found |= !map(v).same(Arg(v)); });
-  for_each_output(call, [&](Value v) { found |= !map(v).same(Arg(v)); });
+  visit_own_inputs(call, [&](Value v) { found |= !map(v).same(Arg(v)); });
+  visit_outputs(call, [&](Value v) { found |= !map(v).same(Arg(v)); });
   for (const Call* inner : call.body) found = found || mentions_replaced(*inner, map);
   return found;
 }
@@ -57,8 +57,8 @@ Uses::Uses(const Trace& trace) {
     std::vector<size_t>& list = uses_[v];
     if (list.empty() || list.back() != i) list.push_back(i);
   };
-  for (size_t i = 0; i < trace.calls.size(); ++i) for_each_input(*trace.calls[i], [&](Value v) { add(v, i); });
-  for_each_value(trace.output, [&](Value v) { add(v, trace.calls.size()); });
+  for (size_t i = 0; i < trace.calls.size(); ++i) visit_own_inputs(*trace.calls[i], [&](Value v) { add(v, i); });
+  visit_values(trace.output, [&](Value v) { add(v, trace.calls.size()); });
 }
 
 const std::vector<size_t>& Uses::of(Value v) const {
@@ -69,7 +69,7 @@ const std::vector<size_t>& Uses::of(Value v) const {
 
 std::unordered_map<Value, size_t, ValueHash> producers(const Trace& trace) {
   std::unordered_map<Value, size_t, ValueHash> out;
-  for (size_t i = 0; i < trace.calls.size(); ++i) for_each_output(*trace.calls[i], [&](Value v) { out[v] = i; });
+  for (size_t i = 0; i < trace.calls.size(); ++i) visit_outputs(*trace.calls[i], [&](Value v) { out[v] = i; });
   return out;
 }
 
@@ -89,7 +89,7 @@ void bind_symbols(const Trace& trace) {
     if (s && bound.insert(*s).second) trace.arena->bind(*s, v);
   };
   for (Value v : trace.inputs) bind(v);
-  for (const Call* c : trace.calls) for_each_output(*c, bind);
+  for (const Call* c : trace.calls) visit_outputs(*c, bind);
 }
 
 }  // namespace thunder

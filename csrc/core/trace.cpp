@@ -72,16 +72,9 @@ Trace Trace::derived() const {
   return t;
 }
 
-void for_each_input(const Call& call, const std::function<void(Value)>& fn) {
-  for (const Arg& a : call.args) for_each_value(a, fn);
-  for (Value v : call.symbols) fn(v);
-}
-
-void for_each_output(const Call& call, const std::function<void(Value)>& fn) { for_each_value(call.output, fn); }
-
 std::vector<Value> inputs_of(const Call& call) {
   std::vector<Value> out;
-  for_each_input(call, [&](Value v) { out.push_back(v); });
+  visit_own_inputs(call, [&](Value v) { out.push_back(v); });
   return out;
 }
 

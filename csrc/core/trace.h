@@ -95,9 +95,17 @@ struct Trace {
   Trace derived() const;
 };
 
-/// Calls `fn` for each value that the call reads: those in its arguments, then those that bind symbols in them.
-void for_each_input(const Call& call, const std::function<void(Value)>& fn);
-void for_each_output(const Call& call, const std::function<void(Value)>& fn);
+/// Calls `fn(Value)` for each value that the call itself reads: those in its arguments, then those that bind symbols in
+/// them.  visit_all_inputs() (passes/visit.h) adds what the body reads.
+template <class F>
+void visit_own_inputs(const Call& call, F&& fn) {
+  for (const Arg& a : call.args) visit_values(a, fn);
+  for (Value v : call.symbols) fn(v);
+}
+template <class F>
+void visit_outputs(const Call& call, F&& fn) {
+  visit_values(call.output, fn);
+}
 std::vector<Value> inputs_of(const Call& call);
 std::vector<Value> outputs_of(const Call& call);
 

@@ -184,11 +184,6 @@ void for_each_element(const Arg& arg, F&& fn) {
 
 }  // namespace
 
-void for_each_value(const Arg& arg, const std::function<void(Value)>& fn) {
-  if (arg.is_value()) return fn(arg.value());
-  for_each_element(arg, [&](const Arg& a) { for_each_value(a, fn); });
-}
-
 void for_each_symbol(const Arg& arg, const std::function<void(SymbolId)>& fn) {
   if (arg.kind() == Arg::Kind::Int && !arg.dim().is_constant())
     for (SymbolId s : arg.dim().symbols()) fn(s);
@@ -219,7 +214,7 @@ Arg map_values(const Arg& arg, const std::function<Arg(Value)>& fn) {
 
 std::vector<Value> values_in(const Arg& arg) {
   std::vector<Value> out;
-  for_each_value(arg, [&](Value v) { out.push_back(v); });
+  visit_values(arg, [&](Value v) { out.push_back(v); });
   return out;
 }
 

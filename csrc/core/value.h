@@ -152,8 +152,27 @@ struct SliceArg {
   Arg start, stop, step;
 };
 
-/// Calls `fn` for every value in the argument, in order, containers included.
-void for_each_value(const Arg& arg, const std::function<void(Value)>& fn);
+/// Calls `fn(Value)` for every value in the argument, in order, containers included.
+template <class F>
+void visit_values(const Arg& arg, F&& fn) {
+  switch (arg.kind()) {
+    case Arg::Kind::Value: fn(arg.value()); break;
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
+      for (const Arg& a : arg.items()) visit_values(a, fn);
+      break;
+    case Arg::Kind::Dict:
+      for (const auto& [key, item] : arg.entries()) visit_values(item, fn);
+      break;
+    case Arg::Kind::Slice:
+      visit_values(arg.slice().start, fn);
+      visit_values(arg.slice().stop, fn);
+      visit_values(arg.slice().step, fn);
+      break;
+    default: break;
+  }
+}
+
 /// Symbols that dims inside the argument mention.
 void for_each_symbol(const Arg& arg, const std::function<void(SymbolId)>& fn);
 /// The argument with every value replaced by what `fn` gives.

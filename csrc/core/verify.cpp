@@ -15,7 +15,7 @@ namespace {
 using ValueSet = std::unordered_set<Value, ValueHash>;
 
 // What the calls of a trace, or of one body, can see.
-struct Scope {
+struct VisibleValues {
   ValueSet defined, deleted;
   const Call* owner = nullptr;  // the call whose body it is; null for the trace
 };
@@ -33,7 +33,7 @@ class TypeComparison {
     if (!may_rename_) return;
     for (const Arg& a : call.args) {
       for_each_symbol(a, [&](SymbolId s) { known_.insert(s); });
-      for_each_value(a, [&](Value v) { know(v.type()); });
+      visit_values(a, [&](Value v) { know(v.type()); });
     }
   }
 
@@ -122,12 +122,12 @@ class Verifier {
   explicit Verifier(const Trace& trace) : trace_(trace) {}
 
   void run() {
-    Scope scope;
+    VisibleValues scope;
     for (Value v : trace_.inputs)
       if (!scope.defined.insert(v).second) fail(nullptr, cat(v.name(), " is an input twice"));
     signature();
     for (const Call* c : trace_.calls) call(*c, scope);
-    for_each_value(trace_.output, [&](Value v) { readable(v, scope, nullptr, "the return reads"); });
+    visit_values(trace_.output, [&](Value v) { readable(v, scope, nullptr, "the return reads"); });
     for_each_symbol(trace_.output, [&](SymbolId s) {
       if (Value v = trace_.arena->symbol_value(s)) readable(v, scope, nullptr, "a size in the return reads");
     });
@@ -151,7 +151,7 @@ class Verifier {
         fail(nullptr, cat("the saved number ", trace_.inputs[i].name(), " is a tensor"));
   }
 
-  void readable(Value v, const Scope& scope, const Call* call, const char* reader) const {
+  void readable(Value v, const VisibleValues& scope, const Call* call, const char* reader) const {
     if (scope.deleted.count(v)) fail(call, cat(reader, " ", v.name(), " after its del"));
     if (scope.defined.count(v)) return;
     if (!scope.owner) fail(call, cat(reader, " ", v.name(), " before it is defined"));
@@ -159,15 +159,15 @@ class Verifier {
                    " nor defined before in its body"));
   }
 
-  void call(const Call& c, Scope& scope) const {
+  void call(const Call& c, VisibleValues& scope) const {
     if (!c.op) fail(nullptr, "a call has no operator");
     arguments(c);
-    for (const Arg& a : c.args) for_each_value(a, [&](Value v) { readable(v, scope, &c, "the call reads"); });
+    for (const Arg& a : c.args) visit_values(a, [&](Value v) { readable(v, scope, &c, "the call reads"); });
     // A body is not run: a size that it mentions may be bound outside, also after the call.
     if (!scope.owner)
       for (Value v : c.symbols) readable(v, scope, &c, "a size in the call reads");
     if (c.op->full_name == syntax::kDel) {
-      for_each_value(c.args[0], [&](Value v) {
+      visit_values(c.args[0], [&](Value v) {
         if (!scope.deleted.insert(v).second) fail(&c, cat(v.name(), " is deleted twice"));
       });
       return;
@@ -189,7 +189,7 @@ class Verifier {
   }
 
   void types(const Call& c) const {
-    for_each_output(c, [&](Value v) {
+    visit_outputs(c, [&](Value v) {
       if (v.requires_grad() && !is_inexact(v.dtype())) fail(&c, cat(v.name(), " requires grad, but holds ", v.dtype()));
     });
     if (!c.op->meta) return;
@@ -218,20 +218,20 @@ class Verifier {
       if (c.op->body && !c.op->meta) fail(&c, "the call of a composite has no body");
       return;
     }
-    Scope inner;
+    VisibleValues inner;
     inner.owner = &c;
-    for_each_input(c, [&](Value v) { inner.defined.insert(v); });
+    visit_own_inputs(c, [&](Value v) { inner.defined.insert(v); });
     for (const Call* b : c.body) call(*b, inner);
-    for_each_output(c, [&](Value v) {
+    visit_outputs(c, [&](Value v) {
       if (!inner.defined.count(v)) fail(&c, cat("the body does not compute ", v.name()));
       if (inner.deleted.count(v)) fail(&c, cat("the body deletes ", v.name(), ", which the call returns"));
     });
   }
 
-  void define_outputs(const Call& c, Scope& scope) const {
+  void define_outputs(const Call& c, VisibleValues& scope) const {
     ValueSet known;
-    for (const Arg& a : c.args) for_each_value(a, [&](Value v) { known.insert(v); });
-    for_each_output(c, [&](Value v) {
+    for (const Arg& a : c.args) visit_values(a, [&](Value v) { known.insert(v); });
+    visit_outputs(c, [&](Value v) {
       if (known.insert(v).second && !scope.defined.insert(v).second) fail(&c, cat(v.name(), " is defined twice"));
     });
   }

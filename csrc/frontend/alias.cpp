@@ -25,7 +25,7 @@ void collect_views(const Call& call, ViewMap& made_by, bool view = false) {
 // How many of the call's results view `root`.
 size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
   size_t count = 0;
-  for_each_value(call.output, [&](Value v) {
+  visit_values(call.output, [&](Value v) {
     for (auto it = made_by.find(v); it != made_by.end(); it = made_by.find(v)) v = viewed(it->second);
     count += v == root;
   });

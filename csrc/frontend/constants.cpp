@@ -21,7 +21,7 @@ Ref Constants::find(Value v) const {
     if (made == 0) continue;
     if (tags_within(*call, kRandom | kCollective | kWrite | kInput)) return {};
     missing -= made;
-    visit_inputs(*call, [&](Value in) {
+    visit_all_inputs(*call, [&](Value in) {
       missing += needed[in] == 0;
       needed.set(in, 1);
     });

@@ -29,7 +29,7 @@ ArgList read_from_outside(const std::vector<const Call*>& calls,
     out.push_back(v);
   };
   for (const Call* call : calls) {
-    visit_inputs(*call, read);
+    visit_all_inputs(*call, read);
     visit_outputs(*call, [&](Value v) { known.set(v, 1); });
   }
   for (const auto& [input, gradient] : puts) visit_values(gradient, read);

@@ -1,7 +1,7 @@
 #include "frontend/dtensors.h"
 
 #include "frontend/hooks.h"
-#include "passes/distributed/parts.h"
+#include "passes/distributed/shards.h"
 
 namespace thunder::frontend {
 
@@ -90,8 +90,8 @@ std::vector<size_t> DTensors::values(const std::vector<PyObject*>& tensors) {
 std::vector<std::optional<int64_t>> DTensors::parts(size_t since,
                                                     const std::vector<std::pair<PyObject*, int64_t>>& given,
                                                     const std::vector<PyObject*>& results) {
-  distributed::Parts parts;
-  for (const auto& [tensor, dim] : given) parts.set_part(tensors_.value_of(tensor), dim);
+  distributed::Shards parts;
+  for (const auto& [tensor, dim] : given) parts.set_shard(tensors_.value_of(tensor), dim);
   const std::vector<const Call*>& calls = b_.calls();
   for (size_t i = since; i < calls.size(); ++i) parts.add(*calls[i]);
   std::vector<std::optional<int64_t>> out;

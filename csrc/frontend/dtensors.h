@@ -43,7 +43,7 @@ class DTensors {
   Ref whole_of(PyObject* part, PyObject* sizes);
   /// Propagates shard dimensions through the calls behind the first `since`.  `given`: tensors that are parts, each
   /// with the dimension along which it is sharded.  Returns the shard dimension of each result; nothing for a
-  /// replicated result.  Error (NotImplemented) as distributed::Parts.
+  /// replicated result.  Error (NotImplemented) as distributed::Shards.
   std::vector<std::optional<int64_t>> parts(size_t since, const std::vector<std::pair<PyObject*, int64_t>>& given,
                                             const std::vector<PyObject*>& results);
 

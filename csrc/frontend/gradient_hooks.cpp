@@ -16,7 +16,7 @@ Calls::iterator find_maker(Calls& calls, Value v) {
   return std::find_if(calls.begin(), calls.end(), [&](const Call* call) {
     bool gives = false, takes = false;
     visit_outputs(*call, [&](Value out) { gives |= out == v; });
-    visit_inputs(*call, [&](Value in) { takes |= in == v; });
+    visit_all_inputs(*call, [&](Value in) { takes |= in == v; });
     return gives && !takes;
   });
 }

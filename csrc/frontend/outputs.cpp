@@ -52,7 +52,7 @@ namespace {
 
 // A call and its body: what a pass that opens it will read.
 void mark(const Call& call, std::unordered_set<Value, ValueHash>& used) {
-  for_each_input(call, [&](Value v) { used.insert(v); });
+  visit_own_inputs(call, [&](Value v) { used.insert(v); });
   for (const Call* inner : call.body) mark(*inner, used);
 }
 
@@ -63,7 +63,7 @@ void mark(const Call& call, std::unordered_set<Value, ValueHash>& used) {
 std::vector<bool> Outputs::used_inputs(const Trace& computation, const Plan& plan) const {
   std::unordered_set<Value, ValueHash> used;
   for (const Call* c : computation.calls) mark(*c, used);
-  for_each_value(computation.output, [&](Value v) { used.insert(v); });
+  visit_values(computation.output, [&](Value v) { used.insert(v); });
   std::unordered_set<TensorId> needed;
   for (const Derived& d : plan.derived) {
     if (d.computed < 0) needed.insert(d.base);
@@ -167,7 +167,7 @@ void Outputs::add_indices(Plan& out) const {
   for (size_t n = 0; n < out.derived.size(); ++n)
     for (const Call* view : out.derived[n].path)
       for (size_t i = 1; i < view->args.size(); ++i)
-        for_each_value(view->args[i], [&](Value v) {
+        visit_values(view->args[i], [&](Value v) {
           if (v.type().is_tensor() && !given.count(v)) out.indices.emplace_back(v, out.compute(v));
         });
 }
@@ -260,8 +260,8 @@ namespace {
 // Gives way to their bodies where calls are of which the program reads more than the results.
 void open_hidden(Trace& trace) {
   ValueSet read;
-  for (const Call* c : trace.calls) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
-  for_each_value(trace.output, [&](Value v) { read.set(v, 1); });
+  for (const Call* c : trace.calls) visit_all_inputs(*c, [&](Value v) { read.set(v, 1); });
+  visit_values(trace.output, [&](Value v) { read.set(v, 1); });
   trace.calls = open_where_needed(trace.calls, read);
 }
 

@@ -41,8 +41,8 @@ bool has_unknown_size(const ShapeEnv& shapes, const ArgList& args) {
 bool any_requires_grad(const ArgList& positional, const Constants::Keywords& keyword) {
   bool any = false;
   auto look = [&](Value v) { any = any || v.requires_grad(); };
-  for (const Arg& a : positional) for_each_value(a, look);
-  for (const auto& [name, a] : keyword) for_each_value(a, look);
+  for (const Arg& a : positional) visit_values(a, look);
+  for (const auto& [name, a] : keyword) visit_values(a, look);
   return any;
 }
 

@@ -36,8 +36,8 @@ std::vector<Value> taken_for_their_type(const Call& call) {
   std::vector<Value> out;
   if (call.body.empty() && !call.op->full_name.ends_with("_like")) return out;
   ValueSet read;
-  for (const Call* c : call.body) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
-  visit_inputs(call, [&](Value v) {
+  for (const Call* c : call.body) visit_all_inputs(*c, [&](Value v) { read.set(v, 1); });
+  visit_all_inputs(call, [&](Value v) {
     if (v.type().is_tensor() && !read[v]) out.push_back(v);
   });
   return out;

@@ -82,7 +82,7 @@ void ValueQuestions::find_calls(ValueRead& r, std::vector<Value> wanted, const s
   if (acquisition_.aliases().has_hidden()) {
     ValueSet read;
     for (Value v : wanted) read.set(v, 1);
-    for (const Call* c : all) visit_inputs(*c, [&](Value in) { read.set(in, 1); });
+    for (const Call* c : all) visit_all_inputs(*c, [&](Value in) { read.set(in, 1); });
     all = open_where_needed(all, read);
   }
   if (draws_ahead) all = open_draws(all);
@@ -208,7 +208,7 @@ Value ValueQuestions::read_made(const Arg& of, const std::vector<Ref>& generator
                                 const std::function<std::optional<std::pair<const Call*, Ref>>(const Now&)>& make) {
   return acquisition_.located([&] {
     std::vector<Value> wanted;
-    for_each_value(of, [&](Value v) { wanted.push_back(v); });
+    visit_values(of, [&](Value v) { wanted.push_back(v); });
     ValueRead r = new_read(wanted, what);
     r.undo = [of_torch = std::move(r.undo), of_python = remember_random(generators)] {
       if (of_torch) of_torch();
@@ -334,7 +334,7 @@ void ValueQuestions::add_reads(Acquired& a) const {
   ValueSet used;
   for (const ValueRead& r : reads_) {
     used.set(r.value, 1);
-    for (const Call* c : r.calls) visit_inputs(*c, [&](Value v) { used.set(v, 1); });
+    for (const Call* c : r.calls) visit_all_inputs(*c, [&](Value v) { used.set(v, 1); });
   }
   for (size_t i = 0; i < b_.inputs().size(); ++i)
     if (used[b_.inputs()[i]]) a.read_inputs.emplace_back(b_.inputs()[i], inputs_[i].source);
@@ -381,7 +381,7 @@ void ValueQuestions::take_from_reads(Acquired& a) const {
     });
     if (needed) {
       kept.push_back(c);
-      visit_inputs(*c, [&](Value v) { live.add(v); });
+      visit_all_inputs(*c, [&](Value v) { live.add(v); });
     } else {
       taken.insert(taken.end(), given.begin(), given.end());
     }

@@ -14,10 +14,10 @@ std::string ChunkVectors::vector(const std::string& key, const std::string& type
     kernel.cached_vectors.push_back(type + " " + it->second + "[K];");
     kernel.cached_bytes += kept_bytes * made_.options.lanes;
     it->second += "[k]";
-    (early ? kernel.cached_loads : made_.statements.at(Scope::Chunk)).push_back(it->second + " = " + text);
+    (early ? kernel.cached_loads : made_.statements.at(LoopScope::Chunk)).push_back(it->second + " = " + text);
     kept_.insert(key);
   } else {
-    made_.statements.at(Scope::Chunk).push_back("const " + type + " " + it->second + " = " + text);
+    made_.statements.at(LoopScope::Chunk).push_back("const " + type + " " + it->second + " = " + text);
   }
   return it->second;
 }
@@ -36,7 +36,7 @@ std::string ChunkVectors::one_of_two(const std::string& of, const Index& start, 
   const bool negated = condition[0] == '!';
   const std::string opposite = negated ? condition.substr(1) : "!" + condition, load = "th_load_vector" + of + "(",
                     declared = "const Vec" + of + " ", address = made_.indices.text(start);
-  std::vector<std::string>& chunk = made_.statements.at(Scope::Chunk);
+  std::vector<std::string>& chunk = made_.statements.at(LoopScope::Chunk);
   std::vector<Conditional>& waiting = conditional_[array + of + opposite];
   if (!waiting.empty() && made_.indices.fixed(start, true)) {
     const Conditional first = waiting.back();
@@ -52,10 +52,10 @@ std::string ChunkVectors::one_of_two(const std::string& of, const Index& start, 
   return name;
 }
 
-std::string ChunkVectors::single(const std::string& key, DType t, const std::string& text, Scope scope) {
+std::string ChunkVectors::single(const std::string& key, DType t, const std::string& text, LoopScope scope) {
   auto [it, is_new] = names_.emplace(key, "");
   if (!is_new) return it->second;
-  const bool each_lane = scope == Scope::Lane;
+  const bool each_lane = scope == LoopScope::Lane;
   const std::string name = made_.statements.fresh("x");
   made_.kernel.cached_vectors.push_back(compute_name(t) + " " + name + "[K]" +
                                         (each_lane ? "[" + std::to_string(made_.options.lanes) + "];" : ";"));

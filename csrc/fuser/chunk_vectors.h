@@ -23,7 +23,7 @@ class ChunkVectors {
   std::string under_condition(const std::string& key, const std::string& of, const Index& start,
                               const std::string& array);
   /// Where an element that is loaded by itself stays over the phases of a row.
-  std::string single(const std::string& key, DType t, const std::string& text, Scope scope);
+  std::string single(const std::string& key, DType t, const std::string& text, LoopScope scope);
 
   void begin_phase();
   void forget();

@@ -16,7 +16,7 @@ class Condition {
   /// Ends the key of an element; an element that is computed under another condition is another one.
   std::string key() const { return empty() ? "" : kMark + text_; }
   static bool is_part_of(const std::string& key) { return key.find(kMark) != std::string::npos; }
-  Scope scope() const { return scope_; }
+  LoopScope scope() const { return scope_; }
   /// The text where the condition holds, and zero elsewhere.
   std::string or_zero(const std::string& text, const std::string& type) const {
     return empty() ? text : text_ + " ? " + text + " : " + type + "(0)";
@@ -41,7 +41,7 @@ class Condition {
   static constexpr size_t kMaxDepth = 20;  // each condition is in the text of all within it
 
   std::string text_;
-  Scope scope_ = Scope::Row;
+  LoopScope scope_ = LoopScope::Row;
   size_t depth_ = 0;
 };
 

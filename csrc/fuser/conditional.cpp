@@ -27,7 +27,7 @@ Scalar Moves::cat_from(const Call& call, const std::vector<Value>& parts, size_t
     index[dim] = places_.bounded(index[dim], size);
     return elements_.element(parts[first], index);
   }
-  Scope scope = Scope::Row;
+  LoopScope scope = LoopScope::Row;
   bool always = false;
   std::string text = places_.below(index[dim], size, scope, always);
   Multi rest = index;
@@ -45,7 +45,7 @@ Scalar Moves::cat_from(const Call& call, const std::vector<Value>& parts, size_t
 // Elements of what lies within its tensor, where all clauses hold.
 struct Moves::Clause {
   std::string text;
-  Scope scope;
+  LoopScope scope;
   bool holds = true;  // or must not
 };
 
@@ -53,14 +53,14 @@ struct Moves::Clause {
 // condition has that part in the loop over elements.
 Scalar Moves::all_hold(const std::vector<Clause>& clauses) {
   std::string of_row, text;
-  Scope scope = Scope::Row;
+  LoopScope scope = LoopScope::Row;
   for (const Clause& c : clauses) {
-    std::string& where = c.scope == Scope::Row ? of_row : text;
+    std::string& where = c.scope == LoopScope::Row ? of_row : text;
     where += (where.empty() ? "" : " && ") + (c.holds ? c.text : "!(" + c.text + ")");
     scope = std::max(scope, c.scope);
   }
   if (of_row.empty()) return made_.statements.defined_once("bool", text, scope);
-  const Scalar row = made_.statements.defined_once("bool", of_row, Scope::Row);
+  const Scalar row = made_.statements.defined_once("bool", of_row, LoopScope::Row);
   return text.empty() ? row : made_.statements.defined_once("bool", row.text + " && " + text, scope);
 }
 
@@ -76,7 +76,7 @@ bool Moves::within_source(const ArgList& config, const Size& size, Index& at, st
     low = (low.number() + shift) / by;
   }
   bool always = false, never_inside = false;
-  Scope below = Scope::Row, fitting = Scope::Row;
+  LoopScope below = LoopScope::Row, fitting = LoopScope::Row;
   const std::string too_low = surely_at_least(0, low) ? "" : places_.below(at, low, below, never_inside);
   const std::string fits = places_.below(at, low + size, fitting, always);
   if (never_inside || (fits.empty() && !always)) return false;
@@ -91,7 +91,7 @@ Scalar Moves::pad_element(const Call& call, const Multi& index) {
   const DType out = call.output.value().dtype();
   const Value source = a.value("a");
   const Sizes from = sizes(source);
-  const Scalar filled{elements_.rounded(literal(a["value"], out), call.output.value()), Scope::Row};
+  const Scalar filled{elements_.rounded(literal(a["value"], out), call.output.value()), LoopScope::Row};
   Multi inner = index;
   std::vector<Clause> clauses;
   for (size_t i = 0; i < from.size(); ++i)

@@ -10,9 +10,9 @@ Scalar Creations::element(const Call& call, const Multi& index) {
   Args a = call.arguments();
   const DType out = call.output.value().dtype();
   if (call.op->full_name == "prims.full")
-    return {elements_.rounded(literal(a["fill_value"], out), call.output.value()), Scope::Row};
+    return {elements_.rounded(literal(a["fill_value"], out), call.output.value()), LoopScope::Row};
   const std::string type = compute_name(out), at = made_.indices.text(index[0]);
-  const Scope scope = made_.indices.scope(index[0]);
+  const LoopScope scope = made_.indices.scope(index[0]);
   if (call.op->full_name == "prims.arange") return made_.statements.define(type, type + "(" + at + ")", scope);
   const DType compute = is_floating(out) ? DType::f64 : DType::i64;
   const std::string start = literal(a["start"], compute), step = literal(a["step"], compute);
@@ -50,7 +50,7 @@ Scalar Creations::drawn(const std::string& kind, const std::string& type, Value 
   const Scalar seed = elements_.element(state, {Index(0)}), offset = elements_.element(state, {Index(1)});
   const std::string key = seed.text + ", " + offset.text;
   Scalar s{"", std::max({made_.indices.scope(place), seed.scope, offset.scope}), true};
-  const bool known_early = std::max(seed.scope, offset.scope) == Scope::Row;
+  const bool known_early = std::max(seed.scope, offset.scope) == LoopScope::Row;
   if (known_early && made_.places.is_vector(place)) {
     const Index start = made_.places.without_lane(place);
     const std::string lanes = std::to_string(made_.options.lanes);

@@ -37,8 +37,8 @@ constexpr int kTransposedBlock = 256;      // threads of such a block
 constexpr int kMostOfRows = 512;           // threads of a block that has several rows
 constexpr int64_t kReadAgain = 36 << 20;   // bytes that lie in the cache of a large GPU still when they are read again
 constexpr int64_t kFewColumns = 256;       // whose sums take few registers
-constexpr int kTurnedThreads = 256;        // of a block that turns a tile
-constexpr int kTurnedCols = 64;            // of that tile
+constexpr int kTileThreads = 256;          // of a block that transposes a tile
+constexpr int kTileCols = 64;              // of that tile
 
 // Registers in which a thread keeps sums of a chunk's columns.
 int sums_of_thread(const Kernel& k) {
@@ -212,8 +212,8 @@ CudaShape cuda_shape(const Kernel& k) {
   CudaShape s;
   const int64_t chunks = std::max<int64_t>(1, k.usual_cols / k.lanes);
   if (k.tiled) {
-    s.threads = kTurnedCols / k.lanes;
-    s.rows_per_block = kTurnedThreads / s.threads;
+    s.threads = kTileCols / k.lanes;
+    s.rows_per_block = kTileThreads / s.threads;
     return s;
   }
   if (is_flat(k)) {
@@ -255,7 +255,7 @@ CudaBlocks cuda_blocks(const Kernel& k, int64_t rows, int64_t cols) {
     return out;
   }
   if (k.tiled)
-    return {rounded_up(cols / k.lanes, s.threads), rounded_up(rows, int64_t{kTurnedRows} * s.rows_per_block)};
+    return {rounded_up(cols / k.lanes, s.threads), rounded_up(rows, int64_t{kTransposedRows} * s.rows_per_block)};
   out.x = k.last || s.whole ? 1 : rounded_up(rows, s.rows_per_block);
   if (!reduces_rows(k)) out.y = rounded_up(cols / k.lanes, int64_t{s.threads} * s.chunks);
   return out;

@@ -176,7 +176,7 @@ TH_D void walk(const T* q, const T* k, const T* v, const MASK* mask, int keys, i
 )";
 
 // A warp has 16 keys at a time, or 32, as tiles of tensor cores: scores[key][query] = keys times queries, and
-// result[element][query] = values turned times weights.  The order of elements within a product is free, so that a
+// result[element][query] = values transposed times weights.  The order of elements within a product is free, so that a
 // thread reads 16 bytes of a key, and of a value, as its parts of several tiles.  Of a tile, thread 4 * g + c has rows g
 // and g + 8 and columns 2 * c and 2 * c + 1.
 constexpr const char* kWalkByTiles = R"(
@@ -195,7 +195,7 @@ TH_D void multiply(float* sum, uint32 a0, uint32 a1, uint32 a2, uint32 a3, uint3
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 // The weights of key g for two queries become those of two keys for query g.
-TH_D uint32 turned(float x, float y) {
+TH_D uint32 transposed(float x, float y) {
   uint32 pair, out;
   asm("cvt.rn." PTX_TYPE "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(pair));
@@ -280,7 +280,7 @@ TH_D void walk(const T* q, const T* k, const T* v, const MASK* mask, int keys, i
         score[u][i] = exp2f((score[u][i] - th_known(top[i % 2])) * LOG2E);
         total[i % 2] += score[u][i];
       }
-      const uint32 low = turned(score[u][0], score[u][1]), high = turned(score[u][2], score[u][3]);
+      const uint32 low = transposed(score[u][0], score[u][1]), high = transposed(score[u][2], score[u][3]);
 #pragma unroll
       for (int w = 0; w < WIDE; ++w)
 #pragma unroll

@@ -35,7 +35,7 @@ Scalar Elements::element(Value v, const Multi& index) {
   if (++depth_ > kMaxDepth) throw Refused();
   Scalar s = compute(v, index);
   --depth_;
-  statements.know(key, s, s.scope == Scope::Row && made_.condition.empty());
+  statements.know(key, s, s.scope == LoopScope::Row && made_.condition.empty());
   return s;
 }
 
@@ -73,7 +73,7 @@ void Elements::collect() {
   while (!open.empty()) {
     const Call* call = open.back();
     open.pop_back();
-    visit_inputs(*call, [&](Value v) {
+    visit_all_inputs(*call, [&](Value v) {
       if (v.type().is_number() && !v.type().number().dim) number_place(v);
       if (!v.type().is_tensor()) return;
       if (is_leaf(v)) loads_.input(v);
@@ -96,7 +96,7 @@ std::string Elements::rounded(const std::string& text, Value v) const {
 Scalar Elements::compute(Value v, const Multi& index) {
   auto root = roots_.find(v.id());
   if (root != roots_.end() && root->second.mode != RootInfo::Mode::Full) return root_element(v, root->second, index);
-  if (root != roots_.end() && v.id() != computing_ && (root->second.turned || !made_.places.is_root_here(v, index)))
+  if (root != roots_.end() && v.id() != computing_ && (root->second.transposed || !made_.places.is_root_here(v, index)))
     throw Refused();
   return is_leaf(v) ? loads_.load(v, index) : computed(*producer_(v), index);
 }
@@ -125,10 +125,10 @@ Scalar Elements::root_element(Value v, const RootInfo& info, const Multi& index)
   switch (info.mode) {
     case RootInfo::Mode::Inner:
       if (info.name.empty() || !is_row) throw Refused();
-      return {info.name, Scope::Row};
+      return {info.name, LoopScope::Row};
     case RootInfo::Mode::Outer:
       if (!is_column) throw Refused();
-      return {info.name, made_.kernel.last ? Scope::Lane : Scope::Row};
+      return {info.name, made_.kernel.last ? LoopScope::Lane : LoopScope::Row};
     case RootInfo::Mode::Row:
       if (!is_row) throw Refused();
       break;
@@ -154,9 +154,9 @@ Scalar Elements::rounded_quotient(const Call& call, const Multi& index) {
       !quotient->args[1].is_tensor())
     return {};
   const Scalar divisor = element(quotient->args[1].value(), index);
-  if (divisor.scope != Scope::Row) return {};
+  if (divisor.scope != LoopScope::Row) return {};
   const Scalar dividend = element(quotient->args[0].value(), index);
-  if (dividend.scope == Scope::Row) return {};
+  if (dividend.scope == LoopScope::Row) return {};
   Scalar s = made_.statements.define("float", quotient_by_row(dividend.text, divisor.text), dividend.scope);
   s.costly = dividend.costly;
   return s;
@@ -167,13 +167,13 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   const DType out = call.output.value().dtype();
   // What numbers among the operands are converted to.
   DType operand = out;
-  for_each_input(call, [&](Value v) {
+  visit_own_inputs(call, [&](Value v) {
     if (!v.type().is_tensor()) return;
     if (call.op->full_name != "prims.where" || v.dtype() != DType::boolean) operand = v.dtype();
   });
   if (call.op->full_name == "prims.where") operand = out;
   std::vector<std::pair<std::string, std::string>> operands;
-  Scope scope = Scope::Row;
+  LoopScope scope = LoopScope::Row;
   bool costly = calls_library(*call.op);
   DType from = operand;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -202,8 +202,9 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
 // rounded; the scale keeps the reciprocal of the smallest and largest numbers within float32.
 std::string Elements::quotient_by_row(const std::string& dividend, const std::string& divisor) {
   const std::string
-      scale = made_.statements.defined_once("float", "th_divisor_scale(" + divisor + ")", Scope::Row).text,
-      reciprocal = made_.statements.defined_once("float", "1.0f / (" + divisor + " * " + scale + ")", Scope::Row).text;
+      scale = made_.statements.defined_once("float", "th_divisor_scale(" + divisor + ")", LoopScope::Row).text,
+      reciprocal =
+          made_.statements.defined_once("float", "1.0f / (" + divisor + " * " + scale + ")", LoopScope::Row).text;
   return "(" + dividend + " * " + reciprocal + " * " + scale + ")";
 }
 

@@ -31,8 +31,8 @@ struct RootInfo {
   } mode = Mode::Full;
   size_t level = 0;  ///< the first phase that can compute it; of a reduction, the phase that adds it up
   bool stored = false;
-  bool turned = false;  ///< the transpose of what is walked: nobody else reads it here
-  std::string name;     ///< of a reduction's result, once it is known
+  bool transposed = false;  ///< the transpose of what is walked: nobody else reads it here
+  std::string name;         ///< of a reduction's result, once it is known
 };
 using RootInfos = std::map<ValueId, RootInfo>;
 

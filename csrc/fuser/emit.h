@@ -18,7 +18,7 @@ const std::string& host_math_prelude();
 const std::string& host_functions();
 /// The translation unit of these kernels, with what they use of the two.
 std::string host_source(const std::string& kernels);
-/// The part of CUDA's by which a block of threads turns a tile of a matrix.
+/// The part of CUDA's by which a block of threads transposes a tile of a matrix.
 const std::string& tile_prelude();
 /// The part of both that adds up the sums of runs.
 const std::string& total_prelude();

@@ -57,7 +57,7 @@ void reduce(std::string& out, const Phase& p, const CudaShape& s) {
     if (scales) out += line(2, "const " + a.type + " " + a.name + "_own = " + a.name + ";");
     if (!a.maximum.empty()) out += line(2, a.name + " *= th_exp(" + a.maximum + "_own - " + a.maximum + ");");
     out += line(2, a.name + " = " + function + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
-                       combine_function(a.combine) + "(a, b); }" + (s.persistent ? ", turn);" : ");"));
+                       combine_function(a.combine) + "(a, b); }" + (s.persistent ? ", buffer);" : ");"));
   }
 }
 
@@ -284,7 +284,7 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
            line(1, walk);
   }
   if (s.persistent)
-    return (reduces_rows(k) ? line(1, "int turn = 0;") : "") +
+    return (reduces_rows(k) ? line(1, "int buffer = 0;") : "") +
            (total_columns(k).empty() ? "" : line(1, "int run = 0;")) +
            line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
@@ -324,23 +324,23 @@ std::string finish_extrema(const Kernel& k, const std::string& name) {
   return out + "}\n";
 }
 
-// Threads load a few rows of a tile each, so that all loads are in flight at once, and turn it together.
+// Threads load a few rows of a tile each, so that all loads are in flight at once, and transpose it together.
 std::string tiles(const Kernel& k, const CudaShape& s, const std::string& name, std::string out) {
   const std::string rows = k.sizes.known(k.rows), cols = k.sizes.known(k.cols),
-                    per_thread = std::to_string(kTurnedRows), lanes = std::to_string(k.lanes),
+                    per_thread = std::to_string(kTransposedRows), lanes = std::to_string(k.lanes),
                     height = std::to_string(s.rows_per_block), tile = std::to_string(s.threads) + ", " + height;
   out += line(1, "const I q = I(blockIdx.x) * T + threadIdx.x, first = (I(blockIdx.y) * " + height +
                      " + threadIdx.y) * " + per_thread + ";");
   std::string after;
   for (const Phase& p : k.phases)
-    for (const Turned& t : p.turned) {
+    for (const TransposedStore& t : p.transposed) {
       out += line(1, "Vec<" + t.type + ", " + lanes + "> " + t.name + "[" + per_thread + "];");
-      after += line(1, "th_store_turned<" + tile + ">(out" + std::to_string(t.output) + ", " + t.name + ", I(" + rows +
-                           "), I(" + cols + "));");
+      after += line(1, "th_store_transposed<" + tile + ">(out" + std::to_string(t.output) + ", " + t.name + ", I(" +
+                           rows + "), I(" + cols + "));");
     }
   for (const Accumulator& a : k.extrema) out += line(1, "float " + a.name + " = " + identity(a) + ";");
   // A thread's rows are all there, or none.
-  const bool together = k.rows.is_number() && k.rows.number() % kTurnedRows == 0;
+  const bool together = k.rows.is_number() && k.rows.number() % kTransposedRows == 0;
   out += line(1, "if (q < " + chunks(k) + " && first < " + rows + ") {") + "#pragma unroll\n" +
          line(2, "for (int i = 0; i < " + per_thread + "; ++i) {") + line(3, "const I r = first + i;");
   if (!together) out += line(3, "if (r >= " + rows + ") break;");
@@ -381,7 +381,7 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
     indent(out, k.row_stores, 3);
     out += line(2, "}");
   }
-  if (s.persistent && reduces_rows(k)) out += line(2, "turn ^= 1;");
+  if (s.persistent && reduces_rows(k)) out += line(2, "buffer ^= 1;");
   const std::string totals = total_columns(k);
   if (totals.empty()) out += line(1, "}");
   else if (walks_columns(k)) out += line(1, "}") + totals + line(1, "}");

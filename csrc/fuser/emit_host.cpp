@@ -90,7 +90,7 @@ std::string total_columns(const Kernel& k) {
   return out;
 }
 
-constexpr size_t kRanges = 16;  // of a row, between the places at which conditions turn
+constexpr size_t kRanges = 16;  // of a row, between the places at which conditions change
 // Partial results of a reduction: so many that no addition waits for the one before.  Of a short row it takes longer to
 // join them.
 constexpr int64_t kBlock = 32, kShortBlock = 16, kFewColumns = 256;
@@ -125,9 +125,10 @@ void body(std::string& out, const Phase& p, int depth) {
 
 // A reduction adds up kBlock partial results side by side.  What is left at the end of a row goes to the first ones.
 // Those of a sum are added up in runs of kRun, in runs of such runs, and those by th_total().
-class Reduction {
+class PartialResults {
  public:
-  Reduction(std::string& out, const Kernel& k, const Phase& p, int depth) : out_(out), k_(k), p_(p), depth_(depth) {}
+  PartialResults(std::string& out, const Kernel& k, const Phase& p, int depth)
+      : out_(out), k_(k), p_(p), depth_(depth) {}
 
   void print() {
     for (const Accumulator& a : p_.reductions) {
@@ -256,7 +257,7 @@ void parts(std::string& out, const Kernel& k, const Phase& p, int depth) {
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last,
            int depth) {
   indent(out, p.row, depth);
-  if (!p.reductions.empty()) return Reduction(out, k, p, depth).print();
+  if (!p.reductions.empty()) return PartialResults(out, k, p, depth).print();
   if (!p.has_loop()) return;
   if (p.part > 0) return parts(out, k, p, depth);
   if (!p.ahead.empty()) {
@@ -276,10 +277,10 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   };
   // In a loop of its own each range has conditions that the compiler knows: a select of loads is not vectorised.
   std::string from = first;
-  if (k.turns.size() < kRanges && first == "0")
-    for (int64_t turn : k.turns) {
-      loop(from, std::to_string(turn));
-      from = std::to_string(turn);
+  if (k.condition_changes.size() < kRanges && first == "0")
+    for (int64_t change : k.condition_changes) {
+      loop(from, std::to_string(change));
+      from = std::to_string(change);
     }
   loop(from, last);
 }
@@ -288,7 +289,7 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
 bool walks_across_lines(const Kernel& k) {
   const Phase& p = k.phases.front();
   return k.rows_together > 0 && k.columns.empty() && k.phases.size() == 1 && p.reductions.empty() && p.ahead.empty() &&
-         p.part == 0 && k.turns.empty() && k.row_buffers.empty() && k.row_stores.empty();
+         p.part == 0 && k.condition_changes.empty() && k.row_buffers.empty() && k.row_stores.empty();
 }
 
 // The lines that a square of so many rows and columns reads stay in the first level cache.

@@ -17,7 +17,7 @@ bool on_cpu(const Call& call) {
 bool is_in_order(Value v) { return has_logical_order(v.tensor()); }
 
 // A copy out of another order of the dimensions in memory than theirs, or into one.
-bool turns(const Call& call) {
+bool transposes(const Call& call) {
   const std::string& name = call.op->full_name;
   if (name != "prims.clone" && (name != "prims.reshape" || is_view(call))) return false;
   return is_in_order(call.arguments().value("a")) != is_in_order(call.output.value());
@@ -38,7 +38,7 @@ ValueSet read_by_far_walks(const std::vector<Item>& items) {
     const Item& item = items[i];
     if (item.kind == Kind::Barrier || !on_cpu(*item.call)) continue;
     if (item.kind == Kind::Reduce ? is_far_walk(item) : out[item.call->output.value()] != 0)
-      visit_inputs(*item.call, [&](Value v) { out.set(v, 1); });
+      visit_all_inputs(*item.call, [&](Value v) { out.set(v, 1); });
   }
   return out;
 }
@@ -63,14 +63,15 @@ void leave_gaps_to_operators(std::vector<Item>& items) {
     if (item.kind == Kind::Barrier || !on_cpu(*item.call)) continue;
     const Value out = item.call->output.value();
     bool made = is_far_walk(item);
-    visit_inputs(*item.call, [&](Value v) { made = made || of_walks[v]; });
-    if ((made || into_walks[out]) && turns(*item.call)) item.kind = Kind::Barrier;
+    visit_all_inputs(*item.call, [&](Value v) { made = made || of_walks[v]; });
+    if ((made || into_walks[out]) && transposes(*item.call)) item.kind = Kind::Barrier;
     else if (made) of_walks.set(out, 1);
   }
 }
 
 bool walks_over_gaps(const std::vector<const Call*>& parts) {
-  const bool any_turns = std::any_of(parts.begin(), parts.end(), [](const Call* c) { return on_cpu(*c) && turns(*c); });
+  const bool any_turns =
+      std::any_of(parts.begin(), parts.end(), [](const Call* c) { return on_cpu(*c) && transposes(*c); });
   return std::any_of(parts.begin(), parts.end(), [&](const Call* c) {
     if (kind_of(*c) != Kind::Reduce || !on_cpu(*c)) return false;
     return (any_turns && walks_far(*c)) || (c->op->combine == Combine::Max && reads_gaps(parts, *c));

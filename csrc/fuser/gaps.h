@@ -1,7 +1,7 @@
 // Rows and columns with gaps on the CPU: reductions that would read one element of each line of memory, left to PyTorch.
 //
-// Purpose       PyTorch sums up with gaps several times as fast, one piece of memory at a time, and turns a tensor in
-//               squares.  A kernel walks over one row after the other.
+// Purpose       PyTorch sums up with gaps several times as fast, one piece of memory at a time, and transposes a
+//               tensor in squares.  A kernel walks over one row after the other.
 // Precondition  Calls as kind_of() knows them.
 //
 //   t1 = prims.sum(t0, [2, 3])                   # t0: f32[8, 64, 56, 56], channels last: no part of a kernel

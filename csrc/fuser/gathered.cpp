@@ -7,7 +7,7 @@ namespace thunder::fuser {
 
 // The place in a dimension that another tensor gives.  One outside of it is the user's error, which the kernel reports.
 Index Moves::place_of(const Scalar& number, const Size& extent, bool wraps) {
-  const Scope scope = std::max(number.scope, made_.condition.scope());
+  const LoopScope scope = std::max(number.scope, made_.condition.scope());
   const std::string n = indices_.text(extent);
   made_.kernel.gathers = true;
   const std::string text = "TH_PLACE(" + (wraps ? "th_wrapped(" + number.text + ", " + n + ")" : number.text) + ", " +

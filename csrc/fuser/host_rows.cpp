@@ -97,7 +97,7 @@ void OperandStrides::add(const Call& call) {
     if (std::none_of(all.begin(), all.end(), [&](const Dims& d) { return same(d, strides); })) all.push_back(strides);
   };
   if (kind == Kind::Pointwise)
-    visit_inputs(call, [&](Value v) {
+    visit_all_inputs(call, [&](Value v) {
       if (!v.type().is_tensor() || !same(v.shape(), out.shape())) return;
       if (const std::vector<Dims>* known = find(v)) std::for_each(known->begin(), known->end(), add);
       else add(v.tensor().strides);

@@ -44,12 +44,12 @@ Index Indices::single(Atom atom) {
   return term(static_cast<int32_t>(atoms_.size() - 1));
 }
 
-Index Indices::variable(std::string name, const Size& extent, Scope scope) {
+Index Indices::variable(std::string name, const Size& extent, LoopScope scope) {
   if (extent.is(1)) return 0;
   return single({Atom::Variable, std::move(name), {}, 0, extent, scope});
 }
 
-Index Indices::dynamic(std::string name, const Size& extent, Scope scope) {
+Index Indices::dynamic(std::string name, const Size& extent, LoopScope scope) {
   return single({Atom::Variable, std::move(name), {}, 0, extent.is(0) ? Size(1) : extent, scope, false});
 }
 
@@ -207,8 +207,8 @@ bool Indices::within(const Index& e, const Size& extent) const {
   return least && most && surely_at_least(*least, 0) && surely_below(*most, extent);
 }
 
-Scope Indices::scope(const Index& e) const {
-  Scope s = Scope::Row;
+LoopScope Indices::scope(const Index& e) const {
+  LoopScope s = LoopScope::Row;
   for (const Index::Term& t : e.terms_) s = std::max(s, atoms_[static_cast<size_t>(t.atom)].scope);
   return s;
 }
@@ -216,7 +216,7 @@ Scope Indices::scope(const Index& e) const {
 bool Indices::fixed(const Index& e, bool rows) const {
   return std::all_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
     const Atom& a = atoms_[static_cast<size_t>(t.atom)];
-    return a.kind == Atom::Variable ? a.fixed || (rows && a.scope == Scope::Row) : fixed(a.of, rows);
+    return a.kind == Atom::Variable ? a.fixed || (rows && a.scope == LoopScope::Row) : fixed(a.of, rows);
   });
 }
 
@@ -256,14 +256,14 @@ bool Indices::multiple_of(const Index& e, int64_t n, int32_t without) const {
 }
 
 void Indices::note_division(const Atom& a) const {
-  if ((a.kind != Atom::Div && a.kind != Atom::Mod) || a.scope == Scope::Row) return;
+  if ((a.kind != Atom::Div && a.kind != Atom::Mod) || a.scope == LoopScope::Row) return;
   const bool shifts = a.by.is_number() && (a.by.number() & (a.by.number() - 1)) == 0;
   division_ = std::max(division_, shifts ? Division::Shift : Division::Other);
   // A remainder of quotients changes where they do.
   const bool of_quotients =
       a.kind == Atom::Mod && std::none_of(a.of.terms_.begin(), a.of.terms_.end(), [&](const Index::Term& u) {
         const Atom& inner = atom_of(u);
-        return inner.kind != Atom::Div && inner.scope != Scope::Row;
+        return inner.kind != Atom::Div && inner.scope != LoopScope::Row;
       });
   if (!of_quotients) common_divisor_ = a.by.is_number() ? std::gcd(common_divisor_, a.by.number()) : 1;
 }

@@ -31,7 +31,7 @@ class Indices;
 struct Refused {};
 
 /// How often an index changes in the loop nest of a kernel: once a row, once a chunk of lanes, once a lane.
-enum class Scope : uint8_t { Row, Chunk, Lane };
+enum class LoopScope : uint8_t { Row, Chunk, Lane };
 
 /// A quotient or remainder by a power of two is a shift.
 enum class Division : uint8_t { None, Shift, Other };
@@ -65,9 +65,9 @@ class Index {
 class Indices {
  public:
   /// A loop variable in [0, extent); one of extent 1 is 0.
-  Index variable(std::string name, const Size& extent, Scope scope);
+  Index variable(std::string name, const Size& extent, LoopScope scope);
   /// A number that the kernel computes, in [0, extent).
-  Index dynamic(std::string name, const Size& extent, Scope scope);
+  Index dynamic(std::string name, const Size& extent, LoopScope scope);
   /// The same number, known to be in [0, extent) where it is used.
   Index bounded(const Index& e, const Size& extent, const Size& lanes);
 
@@ -84,7 +84,7 @@ class Indices {
   std::optional<Size> max(const Index& e) const;
   /// Whether it is surely in [0, extent).
   bool within(const Index& e, const Size& extent) const;
-  Scope scope(const Index& e) const;
+  LoopScope scope(const Index& e) const;
   /// Whether it is known without numbers that the kernel computes; with `rows`, those of a whole row may be in it.
   bool fixed(const Index& e, bool rows = false) const;
   bool depends_on(const Index& e, int32_t variable) const;
@@ -116,7 +116,7 @@ class Indices {
     Index of;          // of the others
     Size by;
     Size extent;
-    Scope scope = Scope::Row;
+    LoopScope scope = LoopScope::Row;
     bool fixed = true;
   };
   const Atom& atom_of(const Index::Term& t) const { return atoms_[static_cast<size_t>(t.atom)]; }

@@ -7,6 +7,7 @@
 #include "fuser/host_rows.h"
 #include "fuser/long_rows.h"
 #include "fuser/open.h"
+#include "passes/executor.h"
 #include "passes/repeated.h"
 
 namespace thunder::fuser {
@@ -21,7 +22,7 @@ class Computed {
   void add(const Call& call) {
     operands_.add(call);
     bool is = kind_of(call) != Kind::Barrier && !is_view(call);
-    if (!is && is_view(call)) visit_inputs(call, [&](Value v) { is = is || of(v); });
+    if (!is && is_view(call)) visit_all_inputs(call, [&](Value v) { is = is || of(v); });
     if (is) visit_outputs(call, [&](Value v) { values_.insert(v.id()); });
   }
   bool of(Value v) const { return values_.contains(v.id()) || (before_ && before_->of(v)); }
@@ -63,15 +64,13 @@ bool divide_reductions(std::vector<const Call*>& parts, const Computed& before, 
 
 }  // namespace
 
-std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& behind, bool eager) {
+std::vector<Item> items_of(const Trace& trace, bool eager) {
   std::vector<Item> out;
   Computed computed;
   for (const Call* call : trace.calls) {
     std::vector<const Call*> parts;
-    const std::string& executor = call->op->executor;
-    const bool ours = executor.empty() || std::find(behind.begin(), behind.end(), executor) != behind.end();
     const bool as_eager = eager && adds_up_as_eager(*call->op);
-    if (!ours || as_eager || !open_into(*call, *trace.arena, parts) ||
+    if (!may_be_fused(*call) || as_eager || !open_into(*call, *trace.arena, parts) ||
         !divide_reductions(parts, computed, trace.arena)) {
       out.push_back({call, call, Kind::Barrier});
       continue;
@@ -82,7 +81,7 @@ std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& b
       // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make
       // it up; and needs no more than they do (full_like() has a tensor for its sizes alone).
       const bool whole = (parts.size() == 1 || only_views) && part->output.is_value() && call->output.is_value() &&
-                         part->output.value() == call->output.value() && !executor.empty() &&
+                         part->output.value() == call->output.value() && !call->op->executor.empty() &&
                          reads_no_more(*call, parts);
       out.push_back({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
     }

@@ -15,7 +15,7 @@ struct Item {
   bool view = false;  ///< a Move without a copy
 };
 
-/// Calls of executors other than those in `behind` are barriers; `eager`: those that add_up_as_eager(), too.
-std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& behind, bool eager);
+/// Calls that no fusion executor may take (may_be_fused) are barriers; `eager`: those that add_up_as_eager(), too.
+std::vector<Item> items_of(const Trace& trace, bool eager);
 
 }  // namespace thunder::fuser

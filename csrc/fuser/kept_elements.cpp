@@ -27,7 +27,7 @@ std::optional<Scalar> KeptElements::from_earlier_phase(const std::string& key, D
     if (kept.buffer.empty()) return std::nullopt;
     made_.kernel.phases[kept.phase].lane.push_back(kept.buffer + " = " + kept.name + ";");
   }
-  return made_.statements.define(type, kept.buffer, Scope::Lane);
+  return made_.statements.define(type, kept.buffer, LoopScope::Lane);
 }
 
 // Of all chunks that a thread has.

@@ -44,22 +44,22 @@ struct Ahead {
   std::string first;       ///< the number's place, where `q` is the first column of the block
 };
 
-/// A matrix whose rows are walked, stored by columns: `Vec<type, lanes> name[kTurnedRows]` has a thread's elements, which
-/// the threads of a block exchange so that neighbours store neighbours.
-struct Turned {
+/// A matrix whose rows are walked, stored by columns: `Vec<type, lanes> name[kTransposedRows]` has a thread's elements,
+/// which the threads of a block exchange so that neighbours store neighbours.
+struct TransposedStore {
   size_t output;
   std::string name, type;
 };
-constexpr int kTurnedRows = 4;  ///< neighbouring rows of a thread
+constexpr int kTransposedRows = 4;  ///< neighbouring rows of a thread
 
 struct Phase {
   std::vector<std::string> row;  ///< once a row, before the loop
   std::vector<Ahead> ahead;      ///< with one lane only
   std::vector<std::string> chunk;
   std::vector<std::string> lane;
-  std::vector<std::string> stores;  ///< once a chunk, after its lanes
-  std::vector<Turned> turned;       ///< with several lanes only
-  int64_t chunks = 0;               ///< of a section
+  std::vector<std::string> stores;          ///< once a chunk, after its lanes
+  std::vector<TransposedStore> transposed;  ///< with several lanes only
+  int64_t chunks = 0;                       ///< of a section
   /// Not 0: the loop walks parts `p` of so many columns `j`, and `chunk` runs once a part; with one lane only.
   int64_t part = 0;
   bool divides = false;                 ///< an index is divided within a row
@@ -89,7 +89,7 @@ struct Kernel {
   bool caches_draws = false;                ///< random numbers are among them
   std::vector<std::string> row_buffers;     ///< declarations of arrays that a phase fills for later ones
   std::vector<Phase> phases;
-  std::set<int64_t> turns;              ///< chunks of a row at which conditions turn, not of sections
+  std::set<int64_t> condition_changes;  ///< chunks of a row at which conditions change, not of sections
   std::vector<std::string> row_stores;  ///< once a row, by one thread, at the end
   bool tiled = false;                   ///< rows and columns are those of a matrix, in tiles on a GPU (Walk::tiled)
   std::vector<Accumulator> extrema;     ///< of all elements, of a tiled kernel; `finish` runs once for them

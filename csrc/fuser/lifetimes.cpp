@@ -15,7 +15,7 @@ Lifetimes::Lifetimes(const std::vector<const Call*>& calls, const Arg& output) {
   ValueSet made;
   for (size_t i = 0; i < calls.size(); ++i) {
     visit_outputs(*calls[i], [&](Value v) { made.set(v, 1); });
-    visit_inputs(*calls[i], [&](Value v) {
+    visit_all_inputs(*calls[i], [&](Value v) {
       last_.set(v, static_cast<int>(i));
       if (!made[v]) lasting_.set(v, 1);
     });

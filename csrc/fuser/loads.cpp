@@ -59,12 +59,12 @@ Scalar Loads::load(Value v, const Multi& index, Tensor tensor) {
   // An operand that is read many times stays in the caches, wherever it lies.
   const bool few = usual_numel(v) * kRead < kernel.usual_rows * kernel.usual_cols;
   if (!made_.statements.in_finish() && !few && made_.places.runs_along(at)) kernel.along_rows = true;
-  if (made_.condition.scope() != Scope::Lane && made_.places.is_vector(at)) {
-    reads_.push_back(made_.statements.access(number, at, Scope::Chunk));
+  if (made_.condition.scope() != LoopScope::Lane && made_.places.is_vector(at)) {
+    reads_.push_back(made_.statements.access(number, at, LoopScope::Chunk));
     return load_vector(t.dtype, from_pointer(number, made_.places.without_lane(at)), array, present);
   }
   if (const auto near = optional ? std::nullopt : readable_neighbours(t, at)) {
-    reads_.push_back(made_.statements.access(number, at, Scope::Chunk));
+    reads_.push_back(made_.statements.access(number, at, LoopScope::Chunk));
     return load_neighbours(t.dtype, *near, number);
   }
   return load_single(t.dtype, at, number, few, present);
@@ -73,17 +73,17 @@ Scalar Loads::load(Value v, const Multi& index, Tensor tensor) {
 Scalar Loads::load_single(DType t, const Index& at, size_t number, bool few, const std::string& present) {
   Kernel& kernel = made_.kernel;
   const std::string array = "in" + std::to_string(number), type = compute_name(t);
-  const Scope scope = std::max(made_.indices.scope(at), made_.condition.scope());
+  const LoopScope scope = std::max(made_.indices.scope(at), made_.condition.scope());
   reads_.push_back(made_.statements.access(number, at, scope));
-  if (scope != Scope::Row) {
+  if (scope != LoopScope::Row) {
     kernel.strided = true;
     if (!few && made_.places.follows_rows(at))
       kernel.rows_together = std::max(kernel.rows_together, kSector / static_cast<int>(itemsize(t)));
   }
   std::string text = "th_load(" + array + " + (" + place_text(from_pointer(number, at)) + "))";
-  if (t == DType::boolean && scope != Scope::Row) text = widened(array, at, std::move(text));
+  if (t == DType::boolean && scope != LoopScope::Row) text = widened(array, at, std::move(text));
   if (!present.empty()) text = "(" + present + " ? " + text + " : " + type + "(0))";
-  if (kernel.cached && made_.options.keep_singles && !made_.statements.in_finish() && scope != Scope::Row &&
+  if (kernel.cached && made_.options.keep_singles && !made_.statements.in_finish() && scope != LoopScope::Row &&
       made_.condition.empty() && made_.indices.fixed(at, true) && made_.places.differs_by_row(at))
     text = vectors_.single(array + "@" + at.key(), t, text, scope);
   return made_.statements.define(type, made_.condition.or_zero(text, type), scope);
@@ -109,12 +109,12 @@ Scalar Loads::load_vector(DType t, const Index& start, const std::string& array,
   } else {
     name = vectors_.under_condition(key, of, start, array);
   }
-  return made_.statements.define(compute_name(t), "th_get(" + name + ".at[j])", Scope::Lane);
+  return made_.statements.define(compute_name(t), "th_get(" + name + ".at[j])", LoopScope::Lane);
 }
 
 // Neighbours that may be read whatever the lanes' condition says: all of them lie among the tensor's elements.
 std::optional<Places::Neighbours> Loads::readable_neighbours(const TensorType& t, const Index& at) {
-  if (!made_.condition.empty() && made_.condition.scope() != Scope::Lane) return std::nullopt;
+  if (!made_.condition.empty() && made_.condition.scope() != LoopScope::Lane) return std::nullopt;
   auto near = made_.places.neighbours(at);
   if (!near || (!made_.condition.empty() && made_.indices.assumes(near->start))) return std::nullopt;
   Size last = 0;
@@ -132,7 +132,7 @@ Scalar Loads::load_neighbours(DType t, const Places::Neighbours& near, size_t nu
       "th_load_vector" + of + "(" + array + " + (" + made_.indices.text(start) + "));",
       made_.places.differs_by_row(start) ? bytes : 0, made_.indices.fixed(start, made_.kernel.phases.size() == 1));
   const std::string text = "th_get(" + name + ".at[" + made_.indices.text(near.lane) + "])", type = compute_name(t);
-  return made_.statements.define(type, made_.condition.or_zero(text, type), Scope::Lane);
+  return made_.statements.define(type, made_.condition.or_zero(text, type), LoopScope::Lane);
 }
 
 }  // namespace thunder::fuser

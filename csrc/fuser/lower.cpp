@@ -16,12 +16,12 @@ namespace {
 constexpr int64_t kLongRow = 1024;  // elements
 constexpr int64_t kShortRow = 16;
 constexpr int64_t kTransposedRow = 32;
-constexpr int64_t kTurnedUnit = 16;  // rows that make a vector of the narrowest type
+constexpr int64_t kTransposedUnit = 16;  // rows that make a vector of the narrowest type
 
-class Lowering {
+class KernelLowering {
  public:
-  Lowering(const Walk& walk, const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
-           const LowerOptions& options)
+  KernelLowering(const Walk& walk, const std::vector<Root>& roots, const Producer& producer,
+                 const Materialized& materialized, const LowerOptions& options)
       : walk_(walk),
         roots_(roots),
         producer_(producer),
@@ -86,7 +86,7 @@ class Lowering {
                     : numel(r.value) == kernel_.rows    ? Mode::Row
                                                         : throw Refused();
         if (walk_.tiled && info.mode != Mode::Full) throw Refused();
-        info.turned = walk_.tiled && turned_source(r.value, producer_);
+        info.transposed = walk_.tiled && transposed_source(r.value, producer_);
       }
       if (info.mode != Mode::Column) top_level_ = std::max(top_level_, info.level);
       info_.emplace(r.value.id(), info);
@@ -101,7 +101,7 @@ class Lowering {
       const Call* call = producer_(v);
       // A reduction that is no root of this group would have to be added up for every element.
       if (kind_of(*call) == Kind::Reduce) throw Refused();
-      visit_inputs(*call, [&](Value u) { level = std::max(level, level_of(u)); });
+      visit_all_inputs(*call, [&](Value u) { level = std::max(level, level_of(u)); });
     }
     result_level_[v.id()] = level;
     return level;
@@ -114,7 +114,7 @@ class Lowering {
     auto [known, fresh] = columns_known_.emplace(v.id(), false);
     if (!fresh) return known->second;
     bool any = false;
-    visit_inputs(*producer_(v), [&](Value u) { any = any || depends_on_columns(u); });
+    visit_all_inputs(*producer_(v), [&](Value u) { any = any || depends_on_columns(u); });
     columns_known_[v.id()] = any;
     return any;
   }
@@ -199,7 +199,7 @@ class Lowering {
       else if (info.mode == Mode::Inner && !joined(r.value)) add_up(r.value);
       if (info.mode == Mode::Outer) add_column(r.value, info);
       if (info.mode == Mode::Extremum) add_extremum(r.value);
-      if (info.mode == Mode::Full && info.stored) info.turned ? store_turned(r.value) : store_full(r.value);
+      if (info.mode == Mode::Full && info.stored) info.transposed ? store_transposed(r.value) : store_full(r.value);
       // In program order, so that what comes later finds its operands computed instead of asking ever deeper.
       else if (info.mode == Mode::Full && top_level_ == 0)
         elements_.element_of_root(r.value, places_.root_here(r.value));
@@ -219,7 +219,7 @@ class Lowering {
       if (call.op->full_name == "prims.cat") return &call;
       if (kind_of(call) != Kind::Pointwise && call.op->full_name != "prims.restride") return nullptr;
       Value next;
-      visit_inputs(call, [&](Value u) {
+      visit_all_inputs(call, [&](Value u) {
         if (!next && u.type().is_tensor()) next = u;
       });
       if (!next || !(sizes(next) == sizes(v))) return nullptr;
@@ -297,7 +297,7 @@ class Lowering {
       elements_.operand(*producer_(v));
       const Scalar m = elements_.element(a.value("b"), places_.here(a.value("b")));
       kernel_.phases.pop_back();
-      if (m.scope != Scope::Row) throw Refused();
+      if (m.scope != LoopScope::Row) throw Refused();
     }
   }
 
@@ -346,7 +346,8 @@ class Lowering {
     if (!is_non_overlapping_and_dense(last.shape(), last.tensor().strides)) return {};
     lent_ = last;
     const Index at = places_.offset(last.tensor(), places_.root_here(last));
-    writes_.push_back({output(last), places_.without_parts(at), phase, Scope::Lane, kernel_.phases[phase].lane.size()});
+    writes_.push_back(
+        {output(last), places_.without_parts(at), phase, LoopScope::Lane, kernel_.phases[phase].lane.size()});
     return "out" + std::to_string(output(last)) + "[" + places_.indices().text(at) + "]";
   }
 
@@ -355,7 +356,7 @@ class Lowering {
     Scalar s = elements_.element_of_root(v, index);
     const Index at = places_.offset(v.tensor(), index);
     if (places_.runs_along(at)) kernel_.along_rows = true;
-    if (v != lent_) writes_.push_back(made_.statements.access(output(v), at, Scope::Lane));
+    if (v != lent_) writes_.push_back(made_.statements.access(output(v), at, LoopScope::Lane));
     store_chunk(kernel_.phases.back(), v, at, s);
   }
 
@@ -368,25 +369,25 @@ class Lowering {
     p.stores.push_back("th_store_vector(out" + std::to_string(output(v)) + " + (" + start + "), " + y + ");");
   }
 
-  // With several lanes the block of threads turns what they hold.
-  void store_turned(Value v) {
-    const Multi index = places_.turned_here(v);
+  // With several lanes the block of threads transposes what they hold.
+  void store_transposed(Value v) {
+    const Multi index = places_.transposed_here(v);
     const Scalar s = elements_.element_of_root(v, index);
     const Index at = places_.offset(v.tensor(), index);
     Phase& p = kernel_.phases.back();
     if (options_.lanes == 1) return p.lane.push_back(store(v, at, s));
     const bool vectors =
-        kernel_.rows.is_number() && kernel_.rows.number() % kTurnedUnit == 0 && itemsize(v.dtype()) <= 4;
+        kernel_.rows.is_number() && kernel_.rows.number() % kTransposedUnit == 0 && itemsize(v.dtype()) <= 4;
     if (!vectors) throw Refused();
     const std::string y = made_.statements.fresh("y");
-    p.turned.push_back({output(v), y, storage_name(v.dtype())});
+    p.transposed.push_back({output(v), y, storage_name(v.dtype())});
     p.lane.push_back("th_set(" + y + "[i].at[j], " + s.text + ");");
   }
 
   void store_row(Value v) {
     Multi index = places_.delinearize(places_.row(), sizes(v));
     Scalar s = elements_.element(v, index);
-    if (s.scope != Scope::Row) throw Refused();
+    if (s.scope != LoopScope::Row) throw Refused();
     kernel_.row_stores.push_back(store(v, places_.offset(v.tensor(), index), s));
   }
 
@@ -419,8 +420,8 @@ class Lowering {
   // Whether the write stands after the read in the same step of the loops: then no other step, whatever their order,
   // touches the element.  What is read once a row may be read by several threads.
   static bool before(const Access& read, const Access& write) {
-    if (read.scope == Scope::Row || !(read.at == write.at) || read.phase > write.phase) return false;
-    return read.phase < write.phase || read.scope == Scope::Chunk || read.position <= write.position;
+    if (read.scope == LoopScope::Row || !(read.at == write.at) || read.phase > write.phase) return false;
+    return read.phase < write.phase || read.scope == LoopScope::Chunk || read.position <= write.position;
   }
 
   // A kernel that may run twice keeps what it reads.
@@ -444,8 +445,9 @@ class Lowering {
     kernel_.wide = places_.wide();
     kernel_.most = places_.most();
     kernel_.cached = kernel_.cached && kernel_.cached_bytes > 0;
-    // A row may be shorter than a turn where its length is symbolic.
-    if (kernel_.cols.is_number() && (kernel_.phases.size() == 1 || walk_.reduces)) kernel_.turns = places_.turns();
+    // A row may end before such a change where its length is symbolic.
+    if (kernel_.cols.is_number() && (kernel_.phases.size() == 1 || walk_.reduces))
+      kernel_.condition_changes = places_.condition_changes();
     for (const Root& r : roots_)
       if (!std::count(kernel_.calls.begin(), kernel_.calls.end(), producer_(r.value))) throw Refused();
     if (kernel_.outputs.empty()) throw Refused();
@@ -492,8 +494,8 @@ class Rows {
     const Walk walk = along_memory(roots_, whole_);
     const std::optional<Walk> longer = joined(walk, kernel);
     if (!always && kernel.strided && kernel.phases.size() == 1) {
-      if (std::optional<Kernel> rows = turned(walk)) return std::move(*rows);
-      if (std::optional<Kernel> rows = longer ? turned(*longer) : std::nullopt) return std::move(*rows);
+      if (std::optional<Kernel> rows = transposed(walk)) return std::move(*rows);
+      if (std::optional<Kernel> rows = longer ? transposed(*longer) : std::nullopt) return std::move(*rows);
     }
     // Dimensions that lie together make one row where no index tells them apart.
     if (longer) {
@@ -516,10 +518,12 @@ class Rows {
   }
 
  private:
-  Kernel along(const Walk& walk) const { return Lowering(walk, roots_, producer_, materialized_, options_).run(); }
+  Kernel along(const Walk& walk) const {
+    return KernelLowering(walk, roots_, producer_, materialized_, options_).run();
+  }
 
   // Rows that are neighbours in an operand's memory, as a matrix's that lies transposed.
-  std::optional<Kernel> turned(const Walk& walk) const {
+  std::optional<Kernel> transposed(const Walk& walk) const {
     if (usual(walk.cols) < kTransposedRow) return std::nullopt;
     Kernel rows = along(walk);
     return rows.rows_together > 0 ? std::optional<Kernel>(std::move(rows)) : std::nullopt;
@@ -551,7 +555,7 @@ int64_t part_of_row(const Kernel& kernel) {
 std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roots, const Producer& producer,
                                   const Materialized& materialized, const LowerOptions& options) {
   try {
-    const Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
+    const Kernel kernel = KernelLowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces && options.split_rows == LowerOptions::SplitRows::Always && options.part == 0) {
       LowerOptions in_parts = options;
       in_parts.part = part_of_row(kernel);

@@ -55,7 +55,7 @@ bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
 
 bool reads_no_more(const Call& call, const std::vector<const Call*>& parts) {
   ValueSet read;
-  for (const Call* part : parts) visit_inputs(*part, [&](Value v) { read.set(v, 1); });
+  for (const Call* part : parts) visit_all_inputs(*part, [&](Value v) { read.set(v, 1); });
   bool all = true;
   for (const Arg& a : call.args) visit_values(a, [&](Value v) { all = all && read[v]; });
   return all;

@@ -22,7 +22,7 @@ std::vector<const Call*> calls_in_order(const std::vector<Placed>& calls) {
   };
   for (size_t i = 0; i < calls.size(); ++i) {
     index[calls[i].call] = i;
-    visit_inputs(*calls[i].call, [&](Value v) {
+    visit_all_inputs(*calls[i].call, [&](Value v) {
       if (maker[v] >= 0) wait(i, static_cast<size_t>(maker[v]));
     });
     if (calls[i].after) wait(i, index.at(calls[i].after));

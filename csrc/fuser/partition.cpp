@@ -37,7 +37,7 @@ class Partitioner {
   // ---- 1. calls -----------------------------------------------------------------------------------------------------
 
   void open() {
-    items_ = items_of(trace_, options_.behind, options_.eager);
+    items_ = items_of(trace_, options_.eager);
     for (size_t i = 0; i < items_.size(); ++i)
       visit_outputs(*items_[i].call, [&](Value v) { maker_.set(v, static_cast<int>(i)); });
   }
@@ -51,7 +51,7 @@ class Partitioner {
         if (options_.repeated->rounded[v]) exact_.set(v, 1);
         exact = exact || exact_[v];
       });
-      if (exact && items_[i].kind == Kind::Move) visit_inputs(*items_[i].call, [&](Value v) { exact_.set(v, 1); });
+      if (exact && items_[i].kind == Kind::Move) visit_all_inputs(*items_[i].call, [&](Value v) { exact_.set(v, 1); });
     }
   }
 
@@ -69,12 +69,12 @@ class Partitioner {
     if (!fusible(i) || demanded_[v]) return;
     demanded_.set(v, 1);
     Item& item = items_[static_cast<size_t>(i)];
-    if (item.view) visit_inputs(*item.call, [&](Value u) { demand(u); });
+    if (item.view) visit_all_inputs(*item.call, [&](Value u) { demand(u); });
   }
 
   void find_roots() {
     for (const Item& item : items_)
-      if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { demand(v); });
+      if (item.kind == Kind::Barrier) visit_all_inputs(*item.call, [&](Value v) { demand(v); });
     visit_values(trace_.output, [&](Value v) { demand(v); });
     // A kernel reads no memory where there is no tensor; an operator that reads zeros needs them in memory.
     for (Item& item : items_)
@@ -104,7 +104,7 @@ class Partitioner {
     r.done = true;
     ValueSet seen;
     std::vector<Value> queue;
-    visit_inputs(*items_[static_cast<size_t>(root)].call, [&](Value v) { queue.push_back(v); });
+    visit_all_inputs(*items_[static_cast<size_t>(root)].call, [&](Value v) { queue.push_back(v); });
     while (!queue.empty()) {
       Value v = queue.back();
       queue.pop_back();
@@ -119,7 +119,7 @@ class Partitioner {
       } else if (is_root_[static_cast<size_t>(i)]) {
         r.roots.push_back(i);
       } else {
-        visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) { queue.push_back(u); });
+        visit_all_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) { queue.push_back(u); });
       }
     }
     return r;
@@ -128,13 +128,13 @@ class Partitioner {
   int group_of(int root) const { return group_[static_cast<size_t>(root)]; }
 
   // Roots that another one stores by columns: one kernel, which walks over tiles, makes both.
-  void find_turned() {
+  void find_transposed() {
     const Producer p = [this](Value v) { return producer(v); };
-    turned_.assign(items_.size(), -1);
+    transposed_.assign(items_.size(), -1);
     for (size_t i = 0; i < items_.size(); ++i) {
-      const Value matrix = is_root_[i] ? turned_source(items_[i].call->output.value(), p) : Value();
+      const Value matrix = is_root_[i] ? transposed_source(items_[i].call->output.value(), p) : Value();
       const int j = matrix ? maker_[matrix] : -1;
-      if (fusible(j) && is_root_[static_cast<size_t>(j)]) turned_[static_cast<size_t>(j)] = static_cast<int>(i);
+      if (fusible(j) && is_root_[static_cast<size_t>(j)]) transposed_[static_cast<size_t>(j)] = static_cast<int>(i);
     }
   }
 
@@ -142,7 +142,7 @@ class Partitioner {
     reads_.resize(items_.size());
     group_.assign(items_.size(), -1);
     find_effects();
-    find_turned();
+    find_transposed();
     std::vector<const Call*> calls;
     for (const Item& item : items_) calls.push_back(item.call);
     lifetimes_.emplace(calls, trace_.output);
@@ -169,8 +169,8 @@ class Partitioner {
     groups_.push_back(g);
     group_[static_cast<size_t>(root)] = own;
     alone_possible_.push_back(can_lower(groups_.back().roots, groups_.back().walk));
-    if (int& turned = turned_[static_cast<size_t>(root)]; !alone_possible_.back() && turned >= 0) {
-      turned = -1;
+    if (int& transposed = transposed_[static_cast<size_t>(root)]; !alone_possible_.back() && transposed >= 0) {
+      transposed = -1;
       alone_possible_.back() = can_lower(groups_.back().roots, groups_.back().walk);
     }
     if (!alone_possible_.back()) return;
@@ -198,7 +198,7 @@ class Partitioner {
       if (merge(other, now)) now = other;
     }
     for (Value v : reads(root).leaves) last_reader_[v.id()] = root;
-    if (turned_[static_cast<size_t>(root)] >= 0)
+    if (transposed_[static_cast<size_t>(root)] >= 0)
       for (int r : reads(root).roots) tiled_reader_[r] = root;
   }
 
@@ -308,7 +308,7 @@ class Partitioner {
     if (!fresh) return it->second;
     std::vector<int>& out = it->second;
     std::vector<Value> queue;
-    visit_inputs(*items_[static_cast<size_t>(item)].call, [&](Value v) { queue.push_back(v); });
+    visit_all_inputs(*items_[static_cast<size_t>(item)].call, [&](Value v) { queue.push_back(v); });
     while (!queue.empty()) {
       Value v = queue.back();
       queue.pop_back();
@@ -316,7 +316,7 @@ class Partitioner {
       if (i < 0) continue;
       if (!fusible(i)) out.push_back(~i);
       else if (is_root_[static_cast<size_t>(i)]) out.push_back(i);
-      else visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) { queue.push_back(u); });
+      else visit_all_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) { queue.push_back(u); });
     }
     if (effect_before_[static_cast<size_t>(item)] >= 0) out.push_back(~effect_before_[static_cast<size_t>(item)]);
     return out;
@@ -331,7 +331,7 @@ class Partitioner {
   bool can_lower(const std::vector<int>& roots, Walk& walk) {
     std::set<int> members(roots.begin(), roots.end());
     for (int r : roots)
-      if (const int turned = turned_[static_cast<size_t>(r)]; turned >= 0) members.insert(turned);
+      if (const int transposed = transposed_[static_cast<size_t>(r)]; transposed >= 0) members.insert(transposed);
     const std::vector<Root> values = as_roots({members.begin(), members.end()});
     Producer p = [this](Value v) { return producer(v); };
     Materialized m = [&](Value v) {
@@ -339,7 +339,7 @@ class Partitioner {
       return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
     };
     if (!walk_of(values, p, m, walk)) return false;
-    const std::optional<Kernel> kernel = lowerings_.lower(values, p, m, {.exact = &exact_});
+    const std::optional<Kernel> kernel = lowered_.lower(values, p, m, {.exact = &exact_});
     return kernel && !(device_of(roots[0]).type == DeviceType::cuda && joins_sums_badly(*kernel));
   }
 
@@ -355,7 +355,7 @@ class Partitioner {
     // From the end, so that who reads a root is known when its own kernel is made.
     ValueSet read;
     for (const Item& item : items_)
-      if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { read_outside(v, read); });
+      if (item.kind == Kind::Barrier) visit_all_inputs(*item.call, [&](Value v) { read_outside(v, read); });
     visit_values(trace_.output, [&](Value v) { read_outside(v, read); });
     std::vector<size_t> order;
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -381,14 +381,14 @@ class Partitioner {
     if (is_root_[static_cast<size_t>(i)]) return;
     if (outside_[static_cast<size_t>(i)]) return;
     outside_[static_cast<size_t>(i)] = 1;
-    visit_inputs(*item.call, [&](Value u) { read_outside(u, read); });
+    visit_all_inputs(*item.call, [&](Value u) { read_outside(u, read); });
   }
 
   // A root that no kernel makes, with all that it inlines.
   void run_outside(int i, ValueSet& read) {
     if (outside_[static_cast<size_t>(i)]) return;
     outside_[static_cast<size_t>(i)] = 1;
-    visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) {
+    visit_all_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) {
       int j = maker_[u];
       if (!fusible(j)) return;
       read.set(u, 1);
@@ -404,7 +404,7 @@ class Partitioner {
       int i = queue.back();
       queue.pop_back();
       if (!seen.insert(i).second) continue;
-      visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value v) {
+      visit_all_inputs(*items_[static_cast<size_t>(i)].call, [&](Value v) {
         int j = maker_[v];
         if (fusible(j) && (!is_root_[static_cast<size_t>(j)] || group_of(j) == group_of(g.roots[0])))
           queue.push_back(j);
@@ -453,7 +453,7 @@ class Partitioner {
     if (kind_of(call) != Kind::Pointwise) return false;
     const TensorType& out = call.output.value().tensor();
     bool slow = false;
-    visit_inputs(call, [&](Value v) {
+    visit_all_inputs(call, [&](Value v) {
       if (v.type().is_tensor() && usual_numel(v) > 1) slow = slow || !same(v.tensor().strides, out.strides);
     });
     return slow && usual_numel(call.output.value()) >= kSlowFrom;
@@ -471,9 +471,9 @@ class Partitioner {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && group_of(i) != static_cast<int>(index);
     };
-    std::optional<Kernel> kernel = lowerings_.lower(f.roots, f.producer, f.materialized, {.exact = &exact_});
+    std::optional<Kernel> kernel = lowered_.lower(f.roots, f.producer, f.materialized, {.exact = &exact_});
     f.exact = &exact_;
-    f.lowerings = &lowerings_;
+    f.lowered = &lowered_;
     const Op* op = nullptr;
     if (kernel) {
       f.calls = kernel->calls;
@@ -527,7 +527,7 @@ class Partitioner {
     const auto runs = [](const Item& of) { return of.claimed ? of.claimed : of.call; };
     const int before = effect_before_[static_cast<size_t>(i)];
     if (before >= 0) emit_item(before);
-    visit_inputs(*runs(item), [&](Value v) { need(v); });
+    visit_all_inputs(*runs(item), [&](Value v) { need(v); });
     out_.push_back({runs(item), i, false, before >= 0 ? runs(items_[static_cast<size_t>(before)]) : nullptr});
   }
 
@@ -536,17 +536,17 @@ class Partitioner {
     const int g = group_of(i);
     const Call* call = ops_[static_cast<size_t>(g)];
     if (!call || !emitted_.insert(g).second) return;
-    visit_inputs(*call, [&](Value v) { need(v); });
+    visit_all_inputs(*call, [&](Value v) { need(v); });
     out_.push_back({call, groups_[static_cast<size_t>(g)].last, true});
   }
 
   const Trace& trace_;
   const PartitionOptions& options_;
   std::vector<Item> items_;
-  std::vector<int> turned_;  // per root, the root that stores it by columns; -1: none
+  std::vector<int> transposed_;  // per root, the root that stores it by columns; -1: none
   ValueMap<int> maker_{-1};
   ValueSet demanded_, exact_;
-  Lowerings lowerings_;
+  LoweredKernels lowered_;
   std::vector<char> is_root_, outside_, placed_;
   std::optional<Lifetimes> lifetimes_;
   std::vector<Reads> reads_;

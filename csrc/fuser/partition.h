@@ -2,8 +2,7 @@
 //
 // Purpose       Save trips to memory.  A value is written only if an operator that is not ours, or another kernel,
 //               reads it.
-// Precondition  A claimed trace.  Calls of the executors named in `behind` are opened where all of their primitives are
-//               fusible.
+// Precondition  A claimed trace.  Calls that may_be_fused() are opened where all of their primitives are fusible.
 // Method        1. Every value that must exist (read by a barrier, returned) and every reduction becomes a root; so
 //                  does one that several roots would compute again from more than one large operand, and one whose
 //                  arithmetic, wherever it is read, takes longer than to store it (work.h).  The rest is computed
@@ -23,11 +22,10 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "core/trace.h"
-#include "fuser/lowerings.h"
+#include "fuser/lowered_kernels.h"
 #include "passes/repeated.h"
 
 namespace thunder::fuser {
@@ -40,12 +38,11 @@ struct Fusion {
   ArgList numbers = {};  ///< arguments of the call behind the inputs, which make_op() may ask for
   Producer producer;
   Materialized materialized;
-  const ValueSet* exact = nullptr;  ///< see LowerOptions; as long as make_op() runs
-  Lowerings* lowerings = nullptr;   ///< the same
+  const ValueSet* exact = nullptr;    ///< see LowerOptions; as long as make_op() runs
+  LoweredKernels* lowered = nullptr;  ///< the same
 };
 
 struct PartitionOptions {
-  std::vector<std::string> behind = {"aten", "python"};
   /// Makes the operator of a kernel; null leaves its calls as they are.
   std::function<const Op*(Fusion&)> make_op;
   const Repeated* repeated = nullptr;  ///< of the whole program that the trace is a part of

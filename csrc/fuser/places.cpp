@@ -10,9 +10,9 @@ Places::Places(const Walk& walk, int lanes) : roots_by_memory_(walk.roots_by_mem
   note_range(walk.rows * cols_);
   const std::optional<Size> chunks = quotient(cols_, lanes_);
   if (!chunks) throw Refused();
-  row_ = indices_.variable("r", walk.rows, Scope::Row);
-  chunk_ = indices_.variable("q", *chunks, Scope::Chunk);
-  lane_ = indices_.variable("j", lanes_, Scope::Lane);
+  row_ = indices_.variable("r", walk.rows, LoopScope::Row);
+  chunk_ = indices_.variable("q", *chunks, LoopScope::Chunk);
+  lane_ = indices_.variable("j", lanes_, LoopScope::Lane);
   Index column = indices_.add(indices_.mul(chunk_, lanes_), lane_);
   place_ = indices_.add(indices_.mul(row_, cols_), column);
   whole_chunk_ = chunk_, whole_lane_ = lane_, whole_place_ = place_;
@@ -22,8 +22,8 @@ void Places::enter_parts(int64_t length) {
   chunk_ = whole_chunk_, lane_ = whole_lane_, place_ = whole_place_;
   in_parts_ = length != 0;
   if (!in_parts_) return;
-  chunk_ = indices_.variable("p", *quotient(cols_, length), Scope::Chunk);
-  lane_ = indices_.variable("j", length, Scope::Lane);
+  chunk_ = indices_.variable("p", *quotient(cols_, length), LoopScope::Chunk);
+  lane_ = indices_.variable("j", length, LoopScope::Lane);
   place_ = indices_.add(indices_.mul(row_, cols_), indices_.add(indices_.mul(chunk_, length), lane_));
 }
 
@@ -41,7 +41,7 @@ void Places::follow(const std::vector<size_t>& order, const Sizes& shape) {
 
 void Places::enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base) {
   const int64_t chunks = length / lanes_;
-  Index q = chunk_ = indices_.variable("q", outer * chunks, Scope::Chunk);
+  Index q = chunk_ = indices_.variable("q", outer * chunks, LoopScope::Chunk);
   Index within = indices_.add(indices_.mul(indices_.mod(q, chunks), lanes_), lane_);
   place_ = indices_.add(indices_.add(indices_.mul(indices_.div(q, chunks), distance), within), Index(base));
 }
@@ -106,20 +106,20 @@ bool Places::is_vector(const Index& at) {
   if (lanes_ == 1) return false;
   const int32_t lane = Indices::atom(lane_);
   return at.factor_of(lane).is(1) && indices_.multiple_of(at, lanes_, lane) &&
-         indices_.scope(without_lane(at)) != Scope::Lane;
+         indices_.scope(without_lane(at)) != LoopScope::Lane;
 }
 
 std::optional<Places::Neighbours> Places::neighbours(const Index& at) {
   if (lanes_ == 1 || !at.constant().is_number()) return std::nullopt;
   Index lane;
   for (const Index::Term& t : at.terms())
-    if (const Index term = indices_.mul(indices_.term(t.atom), t.factor); indices_.scope(term) == Scope::Lane)
+    if (const Index term = indices_.mul(indices_.term(t.atom), t.factor); indices_.scope(term) == LoopScope::Lane)
       lane = indices_.add(lane, term);
   if (lane.is_constant() || !indices_.depends_only_on(lane, Indices::atom(lane_))) return std::nullopt;
   for (int width = 2; width <= 2 * lanes_; width *= 2) {
     const int64_t within = ((at.constant().number() % width) + width) % width;
     const Index place = indices_.add(lane, Index(within)), start = indices_.add(at, indices_.mul(place, -1));
-    if (indices_.within(place, width) && indices_.scope(start) != Scope::Lane && indices_.multiple_of(start, width))
+    if (indices_.within(place, width) && indices_.scope(start) != LoopScope::Lane && indices_.multiple_of(start, width))
       return Neighbours{start, place, width};
   }
   return std::nullopt;
@@ -127,7 +127,7 @@ std::optional<Places::Neighbours> Places::neighbours(const Index& at) {
 
 bool Places::follows_columns(const Index& at) {
   if (lanes_ != 1 || chunk_.is_constant() || !at.factor_of(Indices::atom(chunk_)).is(1)) return false;
-  return indices_.scope(indices_.add(at, indices_.mul(chunk_, -1))) == Scope::Row;
+  return indices_.scope(indices_.add(at, indices_.mul(chunk_, -1))) == LoopScope::Row;
 }
 
 std::optional<int64_t> Places::distance(const Index& at) const {
@@ -141,12 +141,12 @@ std::string Places::text_by_distance(const Index& at, const std::string& distanc
   return indices_.text(rest) + " + " + distance + " * " + indices_.text(chunk_);
 }
 
-std::string Places::below(const Index& e, const Size& bound, Scope& scope, bool& always) {
+std::string Places::below(const Index& e, const Size& bound, LoopScope& scope, bool& always) {
   const std::optional<Size> least = indices_.min(e), most = indices_.max(e);
   always = most && surely_below(*most, bound);
   if (always || (least && surely_at_least(*least, bound))) return "";
   Index cut = e;
-  if (lanes_ > 1 && indices_.scope(e) == Scope::Lane) {
+  if (lanes_ > 1 && indices_.scope(e) == LoopScope::Lane) {
     const int32_t lane = Indices::atom(lane_);
     if (e.factor_of(lane).is(1) && indices_.multiple_of(e, lanes_, lane) && divides(lanes_, bound))
       cut = without_lane(e);
@@ -154,15 +154,15 @@ std::string Places::below(const Index& e, const Size& bound, Scope& scope, bool&
   // Of 64*r + q < 256, with q < 64, the row decides.
   const std::optional<Size> rows = quotient(bound, cols_);
   const bool can_be_divided = cols_.is_number() || (least && surely_at_least(*least, 0));
-  if (rows && can_be_divided && indices_.scope(cut) != Scope::Row)
-    if (const Index high = indices_.div(cut, cols_); indices_.scope(high) == Scope::Row) {
-      scope = Scope::Row;
+  if (rows && can_be_divided && indices_.scope(cut) != LoopScope::Row)
+    if (const Index high = indices_.div(cut, cols_); indices_.scope(high) == LoopScope::Row) {
+      scope = LoopScope::Row;
       return indices_.text(high) + " < " + indices_.text(*rows);
     }
   scope = indices_.scope(cut);
-  if (const Size turn = bound - cut.constant();
-      lanes_ == 1 && !in_parts_ && turn.is_number() && indices_.add(cut, -cut.constant()) == chunk_)
-    turns_.insert(turn.number());
+  if (const Size change = bound - cut.constant();
+      lanes_ == 1 && !in_parts_ && change.is_number() && indices_.add(cut, -cut.constant()) == chunk_)
+    condition_changes_.insert(change.number());
   return indices_.text(cut) + " < " + indices_.text(bound);
 }
 

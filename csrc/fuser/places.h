@@ -36,7 +36,7 @@ class Places {
   const Index& row() const { return row_; }
   /// Of the loop over columns that runs when all rows are done.
   const Index& finish_column() const { return finish_column_; }
-  void enter_finish() { finish_column_ = indices_.variable("c", cols_, Scope::Row); }
+  void enter_finish() { finish_column_ = indices_.variable("c", cols_, LoopScope::Row); }
   /// That loop is the one over the chunks of a thread.
   void enter_last() { finish_column_ = indices_.add(indices_.mul(chunk_, lanes_), lane_); }
 
@@ -49,7 +49,7 @@ class Places {
   Multi root_here(Value v);
   bool is_root_here(Value v, const Multi& index);
   /// Of the transpose of a matrix of as many rows and columns as the walk.
-  Multi turned_here(Value v) { return in_order({1, 0}, sizes(v)); }
+  Multi transposed_here(Value v) { return in_order({1, 0}, sizes(v)); }
 
   /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
   /// walked.
@@ -83,7 +83,7 @@ class Places {
     return indices_.bounded(e, extent, lanes_ == 1 && divides(cols_, extent) ? cols_ : lanes_);
   }
   /// `e < bound` as text, with the lane left out where it cannot matter; empty where it always or never holds.
-  std::string below(const Index& e, const Size& bound, Scope& scope, bool& always);
+  std::string below(const Index& e, const Size& bound, LoopScope& scope, bool& always);
 
   /// Whether an offset does not fit 32 bits; what is symbolic of them fits where narrow() says so.
   bool wide() const { return wide_; }
@@ -91,8 +91,8 @@ class Places {
   const Sizes& most() const { return most_; }
   /// Whether offsets up to `most` fit 32 bits.
   static bool narrow(int64_t most);
-  /// Chunks of a row at which a condition that below() has written turns.
-  const std::set<int64_t>& turns() const { return turns_; }
+  /// Chunks of a row at which a condition that below() has written changes.
+  const std::set<int64_t>& condition_changes() const { return condition_changes_; }
 
  private:
   void note_range(const std::optional<Size>& most);
@@ -105,7 +105,7 @@ class Places {
   Index row_, chunk_, lane_, place_, finish_column_;
   Index whole_chunk_, whole_lane_, whole_place_;  // without parts
   bool in_parts_ = false;
-  std::set<int64_t> turns_;
+  std::set<int64_t> condition_changes_;
   std::vector<size_t> order_;
   Sizes ordered_shape_, most_;
   bool wide_ = false;

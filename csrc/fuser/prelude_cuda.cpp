@@ -148,25 +148,25 @@ template <int N, class T> TH_D void th_online(T& m, T& s, const T (&v)[N]) {
   m = n;
 }
 // The value of all T threads of a row, a part of a warp or whole warps, known to each of them.  Rows that share a warp
-// may end at different times.  Where a place in the text is passed once a row, rows in turns have memory of their own:
+// may end at different times.  Where a place in the text is passed once a row, alternate rows have memory of their own:
 // a thread may write while another still reads of the row before.
-template <int T, class V, class F> TH_D V th_reduce(V x, F f, int turn = 0) {
+template <int T, class V, class F> TH_D V th_reduce(V x, F f, int buffer = 0) {
   constexpr int W = T < 32 ? T : 32, N = T / W;
   const uint32 row = W == 32 ? 0xffffffffu : ((1u << W) - 1) << ((threadIdx.y * T + threadIdx.x) % 32 / W * W);
 #pragma unroll
   for (int m = W / 2; m > 0; m /= 2) x = f(x, th_shuffle(x, m, row));
   if constexpr (N > 1) {
     __shared__ V parts[2][N];
-    if (threadIdx.x % 32 == 0) parts[turn][threadIdx.x / 32] = x;
+    if (threadIdx.x % 32 == 0) parts[buffer][threadIdx.x / 32] = x;
     __syncthreads();
     if constexpr ((N & (N - 1)) == 0) {
-      x = parts[turn][threadIdx.x % N];
+      x = parts[buffer][threadIdx.x % N];
 #pragma unroll
       for (int m = N / 2; m > 0; m /= 2) x = f(x, th_shuffle(x, m, row));
     } else {
-      x = parts[turn][0];
+      x = parts[buffer][0];
 #pragma unroll
-      for (int i = 1; i < N; ++i) x = f(x, parts[turn][i]);
+      for (int i = 1; i < N; ++i) x = f(x, parts[buffer][i]);
     }
   }
   return x;

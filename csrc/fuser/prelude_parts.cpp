@@ -9,25 +9,25 @@ namespace {
 using Names = std::vector<std::string>;
 
 /// A part of the tokens.
-struct Range {
+struct TokenRange {
   size_t first, end;
 };
 
-bool is_any(const Token& token, std::initializer_list<std::string_view> words) {
+bool is_any(const PreludeToken& token, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), token.text) != words.end();
 }
 
-bool is_mark(const Token& t, std::string_view marks) {
-  return t.kind == Token::Kind::Mark && marks.find(t.text[0]) != marks.npos;
+bool is_mark(const PreludeToken& t, std::string_view marks) {
+  return t.kind == PreludeToken::Kind::Mark && marks.find(t.text[0]) != marks.npos;
 }
-bool opens(const Token& t) { return is_mark(t, "([{"); }
-bool closes(const Token& t) { return is_mark(t, ")]}"); }
+bool opens(const PreludeToken& t) { return is_mark(t, "([{"); }
+bool closes(const PreludeToken& t) { return is_mark(t, ")]}"); }
 
 /// Behind the #endif of the conditional at `at`.
 size_t behind_conditional(const Tokens& tokens, size_t at) {
   int depth = 0;
   for (; at < tokens.size(); ++at) {
-    if (tokens[at].kind != Token::Kind::Directive) continue;
+    if (tokens[at].kind != PreludeToken::Kind::Directive) continue;
     const Tokens inside = inside_of(tokens[at]);
     if (word_of(inside).starts_with("if")) ++depth;
     if (word_of(inside) == "endif" && --depth == 0) return at + 1;
@@ -35,8 +35,8 @@ size_t behind_conditional(const Tokens& tokens, size_t at) {
   return at;
 }
 
-bool is_branch(const Token& token) {
-  return token.kind == Token::Kind::Directive && word_of(inside_of(token)).starts_with("el");
+bool is_branch(const PreludeToken& token) {
+  return token.kind == PreludeToken::Kind::Directive && word_of(inside_of(token)).starts_with("el");
 }
 
 /// Behind the `;` or the body of the declaration at `at`.
@@ -57,7 +57,7 @@ bool uses_macro(const Tokens& tokens, size_t at, const Macros& macros) {
 }
 
 size_t behind_item(const Tokens& tokens, size_t at, const Macros& macros) {
-  if (tokens[at].kind == Token::Kind::Directive)
+  if (tokens[at].kind == PreludeToken::Kind::Directive)
     return word_of(inside_of(tokens[at])).starts_with("if") ? behind_conditional(tokens, at) : at + 1;
   if (!uses_macro(tokens, at, macros)) return behind_declaration(tokens, at);
   const size_t behind = behind_bracket(tokens, at + 1, tokens.size(), "(", ")");
@@ -75,20 +75,20 @@ Names name_of_type(const Tokens& tokens, size_t at, size_t end) {
 }
 
 /// The name of `typedef TYPE NAME;`, unless it has a bracket.
-Names name_of_typedef(const Tokens& tokens, Range range) {
+Names name_of_typedef(const Tokens& tokens, TokenRange range) {
   for (size_t i = range.first; i < range.end; ++i)
     if (opens(tokens[i]) || tokens[i].is(",")) return {};
-  const Token& last = tokens[range.end - 2];
+  const PreludeToken& last = tokens[range.end - 2];
   return last.is_name() ? Names{std::string(last.text)} : Names{};
 }
 
 /// The name of a declaration that is recognised; none in doubt.
-Names name_of_declaration(const Tokens& tokens, Range range) {
+Names name_of_declaration(const Tokens& tokens, TokenRange range) {
   const auto [first, end] = range;
   size_t i = first;
   if (tokens[i].is("template") && i + 1 < end) i = behind_bracket(tokens, i + 1, end, "<", ">");
   for (; i + 1 < end; ++i) {
-    const Token &t = tokens[i], &next = tokens[i + 1];
+    const PreludeToken &t = tokens[i], &next = tokens[i + 1];
     if (is_any(t, {"struct", "class", "union"})) return name_of_type(tokens, i, end);
     if (t.is("typedef")) return name_of_typedef(tokens, range);
     if (is_any(t, {"operator", "enum", "namespace", "using", "static_assert", "asm", "concept", "requires"})) return {};
@@ -97,7 +97,7 @@ Names name_of_declaration(const Tokens& tokens, Range range) {
       continue;
     }
     if (!t.is_name()) {
-      if (is_mark(t, "*&:>") || t.kind == Token::Kind::Literal) continue;
+      if (is_mark(t, "*&:>") || t.kind == PreludeToken::Kind::Literal) continue;
       return {};
     }
     const bool arguments = next.is("<");
@@ -111,14 +111,14 @@ Names name_of_declaration(const Tokens& tokens, Range range) {
   return {};
 }
 
-Names names_of_item(const Tokens& tokens, Range range, Macros& macros);
+Names names_of_item(const Tokens& tokens, TokenRange range, Macros& macros);
 
 /// The names of all items; none if one of them has none.
 Names names_of_items(std::string_view text, Macros& macros) {
   Names out;
   const Tokens tokens = tokens_of(text);
   for (size_t at = 0; at < tokens.size();) {
-    const Range range{at, behind_item(tokens, at, macros)};
+    const TokenRange range{at, behind_item(tokens, at, macros)};
     at = range.end;
     if (is_branch(tokens[range.first])) continue;
     const Names names = names_of_item(tokens, range, macros);
@@ -129,16 +129,16 @@ Names names_of_items(std::string_view text, Macros& macros) {
 }
 
 /// Of a text that holds the tokens.
-std::string_view text_of(const Tokens& tokens, Range range) {
+std::string_view text_of(const Tokens& tokens, TokenRange range) {
   const char* begin = tokens[range.first].text.data();
   const std::string_view last = tokens[range.end - 1].text;
   return {begin, static_cast<size_t>(last.data() + last.size() - begin)};
 }
 
 /// A conditional defines what both of its sides define.
-Names names_of_item(const Tokens& tokens, Range range, Macros& macros) {
-  const Token& t = tokens[range.first];
-  if (t.kind == Token::Kind::Directive) {
+Names names_of_item(const Tokens& tokens, TokenRange range, Macros& macros) {
+  const PreludeToken& t = tokens[range.first];
+  if (t.kind == PreludeToken::Kind::Directive) {
     const Tokens inside = inside_of(t);
     if (range.end - range.first > 1) return names_of_items(text_of(tokens, {range.first + 1, range.end - 1}), macros);
     if (word_of(inside) != "define" || inside.size() < 2) return {};
@@ -155,7 +155,7 @@ PreludeParts divide_prelude(const std::string& prelude) {
   PreludeParts out;
   const Tokens tokens = tokens_of(prelude);
   for (size_t at = 0; at < tokens.size();) {
-    const Range range{at, behind_item(tokens, at, out.macros)};
+    const TokenRange range{at, behind_item(tokens, at, out.macros)};
     PreludeParts::Item item{std::string(text_of(tokens, range)), names_of_item(tokens, range, out.macros), {}};
     for (const std::string& name : item.names) {
       std::vector<size_t>& items = out.by_name[name];

@@ -7,7 +7,7 @@ const std::string& tile_prelude() {
   static const std::string text =
       R"(// A tile that TX * TY threads hold by rows, each N neighbouring columns of 4 neighbouring rows, stored by columns: columns
 // of `out` are so many rows long, a multiple of 16.
-template <int TX, int TY, class T, int N, class I> TH_D void th_store_turned(T* out, const Vec<T, N> (&v)[4], I rows, I cols) {
+template <int TX, int TY, class T, int N, class I> TH_D void th_store_transposed(T* out, const Vec<T, N> (&v)[4], I rows, I cols) {
   constexpr int fours = 4 / sizeof(T), runs = TY / fours;  // those in 16 bytes, and how many such a column has
   __shared__ Vec<T, 4> tile[N * TX][TY + 1];
   __syncthreads();

@@ -38,21 +38,21 @@ size_t end_of_comment(std::string_view text, size_t at) {
   return std::min(text.find("*/", at + 2), text.size() - 2) + 2;
 }
 
-Token token_at(std::string_view text, size_t at, bool begins_line) {
+PreludeToken token_at(std::string_view text, size_t at, bool begins_line) {
   const char c = text[at];
-  auto token = [&](Token::Kind kind, size_t end) { return Token{kind, text.substr(at, end - at)}; };
+  auto token = [&](PreludeToken::Kind kind, size_t end) { return PreludeToken{kind, text.substr(at, end - at)}; };
   if (begins_name(c)) {
     size_t end = at;
     while (end < text.size() && continues_name(text[end])) ++end;
-    return token(Token::Kind::Name, end);
+    return token(PreludeToken::Kind::Name, end);
   }
-  if (c == '#' && begins_line) return token(Token::Kind::Directive, end_of_line(text, at));
-  if (c == '"' || c == '\'') return token(Token::Kind::Literal, end_of_quoted(text, at));
+  if (c == '#' && begins_line) return token(PreludeToken::Kind::Directive, end_of_line(text, at));
+  if (c == '"' || c == '\'') return token(PreludeToken::Kind::Literal, end_of_quoted(text, at));
   const bool fraction = c == '.' && at + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[at + 1]));
   if (std::isdigit(static_cast<unsigned char>(c)) || fraction)
-    return token(Token::Kind::Literal, end_of_number(text, at + 1));
-  if (text.substr(at, 2) == "##") return token(Token::Kind::Paste, at + 2);
-  return token(Token::Kind::Mark, at + 1);
+    return token(PreludeToken::Kind::Literal, end_of_number(text, at + 1));
+  if (text.substr(at, 2) == "##") return token(PreludeToken::Kind::Paste, at + 2);
+  return token(PreludeToken::Kind::Mark, at + 1);
 }
 
 /// The tokens of each argument, up to the bracket that closes.
@@ -70,7 +70,7 @@ std::vector<Tokens> arguments_from(const Tokens& tokens, size_t first, size_t en
 
 std::string spaced(const Tokens& tokens) {
   std::string out;
-  for (const Token& t : tokens) out += (out.empty() ? "" : " ") + std::string(t.text);
+  for (const PreludeToken& t : tokens) out += (out.empty() ? "" : " ") + std::string(t.text);
   return out;
 }
 
@@ -118,7 +118,7 @@ size_t behind_bracket(const Tokens& tokens, size_t open, size_t end, std::string
   return end;
 }
 
-Tokens inside_of(const Token& directive) { return tokens_of(directive.text.substr(1)); }
+Tokens inside_of(const PreludeToken& directive) { return tokens_of(directive.text.substr(1)); }
 
 std::string_view word_of(const Tokens& inside) { return inside.empty() ? "" : inside[0].text; }
 
@@ -133,7 +133,7 @@ void add_macro(const Tokens& inside, Macros& macros) {
     else if (inside[i].is(".") && inside[i - 1].is(".") && inside[i - 2].is("."))
       macro.parameters.push_back("__VA_ARGS__");
   for (size_t i = behind; i < inside.size(); ++i) {
-    macro.pastes |= inside[i].kind == Token::Kind::Paste;
+    macro.pastes |= inside[i].kind == PreludeToken::Kind::Paste;
     macro.body += std::string(inside[i].text) + " ";
   }
   macros[std::string(inside[1].text)] = macro;
@@ -143,8 +143,8 @@ std::string expansion_of(const Macro& macro, const Tokens& tokens, size_t first,
   const std::vector<std::string> values = values_of(macro, arguments_from(tokens, first, end));
   std::string out;
   bool pasted = true;
-  for (const Token& t : tokens_of(macro.body)) {
-    if (t.kind == Token::Kind::Paste) {
+  for (const PreludeToken& t : tokens_of(macro.body)) {
+    if (t.kind == PreludeToken::Kind::Paste) {
       pasted = true;
       continue;
     }
@@ -159,7 +159,7 @@ std::string expansion_of(const Macro& macro, const Tokens& tokens, size_t first,
 void for_each_name(std::string_view text, const Macros& macros, const std::function<void(std::string_view)>& use) {
   const Tokens tokens = tokens_of(text);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].kind == Token::Kind::Directive) for_each_name(tokens[i].text.substr(1), macros, use);
+    if (tokens[i].kind == PreludeToken::Kind::Directive) for_each_name(tokens[i].text.substr(1), macros, use);
     if (!tokens[i].is_name()) continue;
     use(tokens[i].text);
     const auto macro = macros.find(tokens[i].text);

@@ -11,7 +11,7 @@
 namespace thunder::fuser {
 
 /// A part of a text, which must live as long.  Comments and spaces are no tokens.
-struct Token {
+struct PreludeToken {
   enum class Kind : unsigned char {
     Name,       ///< an identifier or a keyword
     Directive,  ///< from the `#` that begins a line to the end of the line, continued lines included
@@ -24,7 +24,7 @@ struct Token {
   bool is(std::string_view expected) const { return text == expected; }
   bool is_name() const { return kind == Kind::Name; }
 };
-using Tokens = std::vector<Token>;
+using Tokens = std::vector<PreludeToken>;
 
 /// The tokens of a text that a C++ compiler accepts and that has no raw strings.
 ///
@@ -37,7 +37,7 @@ size_t behind_bracket(const Tokens& tokens, size_t open, size_t end, std::string
 
 /// The word of a directive ("define") and its tokens behind the `#`.
 std::string_view word_of(const Tokens& inside);
-Tokens inside_of(const Token& directive);
+Tokens inside_of(const PreludeToken& directive);
 
 /// A macro with arguments.
 struct Macro {

@@ -79,7 +79,7 @@ class RootFinder {
     const auto add = [&](ValueId leaf, int64_t elements) {
       if (elements * 2 >= size) out.leaves.emplace(leaf, elements);
     };
-    visit_inputs(call, [&](Value u) {
+    visit_all_inputs(call, [&](Value u) {
       const int j = producer(u);
       const Item* of = j < 0 ? nullptr : &items_[static_cast<size_t>(j)];
       const bool leaf = !of || (demanded_[u] && !of->view) || of->kind == Kind::Reduce ||
@@ -136,7 +136,7 @@ class RootFinder {
     const Item& item = items_[i];
     const Value walked = item.kind == Kind::Reduce ? item.call->arguments().value("a") : value(i);
     const double elements = is_root_[i] ? static_cast<double>(usual_numel(walked)) : read_[i];
-    visit_inputs(*item.call, [&](Value u) {
+    visit_all_inputs(*item.call, [&](Value u) {
       const int j = producer(u);
       if (j < 0) return;
       read_[static_cast<size_t>(j)] += elements;

@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan_short_rows(
 )";
 
 // The chunks of a tile: chunk v of every thread, then the next one of every thread, so that neighbouring threads read
-// neighbouring chunks.  The states of the tile's warps lie in turns in two places of shared memory: one barrier a tile.
+// neighbouring chunks.  The states of the tile's warps lie alternately in two places of shared memory: one barrier a tile.
 // RESIDENT blocks of a multiprocessor have enough loads under way together.
 constexpr const char* kRows = R"(
 TH_D scan_state scan_parts_before(const scan_state* __restrict__ parts, int count, int lane) {
@@ -204,8 +204,8 @@ template <bool WRITES> TH_D scan_state scan_walk(const IN* __restrict__ const* i
   __shared__ scan_state shared[2][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, groups = CHUNKS * warps;
   const int64 tile = int64(CHUNKS) * blockDim.x;
-  int turn = 0;
-  for (int64 first = begin; first < end; first += tile, turn ^= 1) {
+  int buffer = 0;
+  for (int64 first = begin; first < end; first += tile, buffer ^= 1) {
     scan_chunk chunk[CHUNKS];
     int64 from[CHUNKS];
 #pragma unroll
@@ -219,10 +219,10 @@ template <bool WRITES> TH_D scan_state scan_walk(const IN* __restrict__ const* i
       const scan_state through = scan_warp<32>(scan_chunk_state(chunk[v], r, from[v]), lane);
       before[v] = scan_from_before(through, 1, 32);
       if (lane == 0) before[v] = scan_none();
-      if (lane == 31) shared[turn][v * warps + warp] = through;
+      if (lane == 31) shared[buffer][v * warps + warp] = through;
     }
     __syncthreads();
-    const scan_state of_warps = scan_warp<32>(lane < groups ? shared[turn][lane] : scan_none(), lane);
+    const scan_state of_warps = scan_warp<32>(lane < groups ? shared[buffer][lane] : scan_none(), lane);
 #pragma unroll
     for (int v = 0; v < CHUNKS; ++v) {
       const int group = v * warps + warp;
@@ -302,8 +302,8 @@ template <bool WRITES> TH_D void SCAN_NAME(scan_walk_columns)(const IN* __restri
   const int64 tile = int64(sharing) * ITEMS;
   SCAN_NAME(scan_items) items, next;
   SCAN_NAME(scan_load_items)(items, in, p, begin + y * ITEMS, end);
-  int turn = 0;
-  for (int64 at = begin; at < end; at += tile, turn ^= 1) {
+  int buffer = 0;
+  for (int64 at = begin; at < end; at += tile, buffer ^= 1) {
     const int64 first = at + y * ITEMS;
     const bool more = at + tile < end;
 #pragma unroll
@@ -315,7 +315,7 @@ template <bool WRITES> TH_D void SCAN_NAME(scan_walk_columns)(const IN* __restri
         SCAN_NAME(scan_item)(n, items, i, j, false);
         if (first + i < end) s = scan_join(s, scan_of(n));
       }
-      shared[turn][y * width + x * COLUMNS + j] = s;
+      shared[buffer][y * width + x * COLUMNS + j] = s;
     }
     // Loads of the next tile are under way while this one is joined.
     if (AHEAD && more) SCAN_NAME(scan_load_items)(next, in, p, first + tile, end);
@@ -325,7 +325,7 @@ template <bool WRITES> TH_D void SCAN_NAME(scan_walk_columns)(const IN* __restri
     for (int j = 0; j < COLUMNS; ++j) {
       mine[j] = carry[j];
       for (int t = 0; t < sharing; ++t) {
-        carry[j] = scan_join(carry[j], shared[turn][t * width + x * COLUMNS + j]);
+        carry[j] = scan_join(carry[j], shared[buffer][t * width + x * COLUMNS + j]);
         if (t + 1 == y) mine[j] = carry[j];
       }
     }

@@ -7,31 +7,31 @@ constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer re
 
 }  // namespace
 
-std::vector<std::string>& Statements::at(Scope scope) {
+std::vector<std::string>& Statements::at(LoopScope scope) {
   if (++count_ > kMaxStatements) throw Refused();
   if (in_finish_ && !kernel_.last) return kernel_.finish;
   Phase& p = in_finish_ ? *kernel_.last : kernel_.phases.back();
-  return scope == Scope::Row ? p.row : scope == Scope::Chunk ? p.chunk : p.lane;
+  return scope == LoopScope::Row ? p.row : scope == LoopScope::Chunk ? p.chunk : p.lane;
 }
 
-Scalar Statements::define(const std::string& type, const std::string& text, Scope scope) {
+Scalar Statements::define(const std::string& type, const std::string& text, LoopScope scope) {
   std::string name = fresh("t");
   at(scope).push_back("const " + type + " " + name + " = " + text + ";");
   return {name, scope};
 }
 
-Scalar Statements::defined_once(const std::string& type, const std::string& text, Scope scope) {
-  auto& known = scope == Scope::Row ? row_ : loop_;
+Scalar Statements::defined_once(const std::string& type, const std::string& text, LoopScope scope) {
+  auto& known = scope == LoopScope::Row ? row_ : loop_;
   auto [it, is_new] = known.try_emplace(text);
   if (is_new) it->second = define(type, text, scope);
   return it->second;
 }
 
-Access Statements::access(size_t operand, const Index& place, Scope scope) const {
+Access Statements::access(size_t operand, const Index& place, LoopScope scope) const {
   const Index at = places_.without_parts(place);
   if (in_finish_) return {operand, at, SIZE_MAX, scope, kernel_.finish.size()};
   const Phase& p = kernel_.phases.back();
-  const auto& statements = scope == Scope::Row ? p.row : scope == Scope::Chunk ? p.chunk : p.lane;
+  const auto& statements = scope == LoopScope::Row ? p.row : scope == LoopScope::Chunk ? p.chunk : p.lane;
   return {operand, at, kernel_.phases.size() - 1, scope, statements.size()};
 }
 

@@ -16,7 +16,7 @@ namespace thunder::fuser {
 
 struct Scalar {
   std::string text;
-  Scope scope = Scope::Row;
+  LoopScope scope = LoopScope::Row;
   bool costly = false;  ///< a function of the C library is in it
 };
 
@@ -25,7 +25,7 @@ struct Access {
   size_t operand;  ///< number of the input or output
   Index at;        ///< offset in its memory
   size_t phase;
-  Scope scope;      ///< of the statement
+  LoopScope scope;  ///< of the statement
   size_t position;  ///< among the statements of that scope
 };
 
@@ -35,12 +35,12 @@ class Statements {
 
   std::string fresh(const char* prefix) { return prefix + std::to_string(next_++); }
   /// Where the next statement of the phase at hand goes.
-  std::vector<std::string>& at(Scope scope);
-  Scalar define(const std::string& type, const std::string& text, Scope scope);
+  std::vector<std::string>& at(LoopScope scope);
+  Scalar define(const std::string& type, const std::string& text, LoopScope scope);
   /// The name that the text already has, where the loops stand.
-  Scalar defined_once(const std::string& type, const std::string& text, Scope scope);
+  Scalar defined_once(const std::string& type, const std::string& text, LoopScope scope);
   /// Where the next statement of the phase at hand stands.
-  Access access(size_t operand, const Index& place, Scope scope) const;
+  Access access(size_t operand, const Index& place, LoopScope scope) const;
 
   /// The value that has this key where the loops stand; null if none has.
   const Scalar* known(const std::string& key) const;

@@ -35,7 +35,7 @@ std::vector<char> find_vectors(const std::vector<const Call*>& calls, const Valu
       continue;
     }
     const int64_t size = usual_numel(call.output.value());
-    visit_inputs(call, [&](Value u) {
+    visit_all_inputs(call, [&](Value u) {
       if (maker[u] < 0 || !calls[static_cast<size_t>(maker[u])]) return;
       const size_t j = static_cast<size_t>(maker[u]), held = held_by[j];
       if (usual_numel(u) == size) made_of[i] |= made_of[j];

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kManyElements = 1 << 15;  // that one block of threads would take long for
 
-// The matrix that turned roots, or else extrema of all elements, are of; nothing if they are of different ones.
+// The matrix that transposed roots, or else extrema of all elements, are of; nothing if they are of different ones.
 bool find_tiled(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
   const auto add = [&](const Size& rows, const Size& cols) {
     if (walk.tiled) return walk.rows == rows && walk.cols == cols;
@@ -16,7 +16,7 @@ bool find_tiled(const std::vector<Root>& roots, const Producer& producer, Walk& 
     return true;
   };
   for (const Root& r : roots)
-    if (const Value matrix = turned_source(r.value, producer); matrix && !add(sizes(matrix)[0], sizes(matrix)[1]))
+    if (const Value matrix = transposed_source(r.value, producer); matrix && !add(sizes(matrix)[0], sizes(matrix)[1]))
       return false;
   if (walk.tiled) return true;
   for (const Root& r : roots) {
@@ -49,7 +49,7 @@ bool reads_again(const std::vector<Root>& roots, const Producer& producer, const
     queue.pop_back();
     if (reductions.count(v.id())) return true;
     if (!seen.insert(v.id()).second || materialized(v)) continue;
-    if (const Call* call = producer(v)) visit_inputs(*call, [&](Value u) { queue.push_back(u); });
+    if (const Call* call = producer(v)) visit_all_inputs(*call, [&](Value u) { queue.push_back(u); });
   }
   return false;
 }
@@ -66,7 +66,7 @@ void walk_rows_apart(const std::vector<Root>& roots, const Producer& producer, W
 
 }  // namespace
 
-Value turned_source(Value root, const Producer& producer) {
+Value transposed_source(Value root, const Producer& producer) {
   const Call& copy = *producer(root);
   if (copy.op->full_name != "prims.restride" || root.rank() != 2 || !is_contiguous(root.tensor())) return {};
   const Call* t = producer(copy.arguments().value("a"));

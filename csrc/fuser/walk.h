@@ -38,8 +38,9 @@ bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Mat
 /// A walk without reductions, with the innermost dimension as columns, as the first root lies in memory.
 Walk along_memory(const std::vector<Root>& roots, Walk walk);
 
-/// The matrix whose transpose, stored by rows, the root is; empty if it is none.  One that lies by columns is not turned.
-Value turned_source(Value root, const Producer& producer);
+/// The matrix whose transpose, stored by rows, the root is; empty if it is none.  One that lies by columns
+/// is none.
+Value transposed_source(Value root, const Producer& producer);
 /// Whether a call gives the maximum or minimum of all elements of a float32 matrix on a GPU: each tile has one, and the
 /// least or largest of these is found behind them.  Sums are none: which terms are added up first would depend on the
 /// tiles.

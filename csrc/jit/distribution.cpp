@@ -44,15 +44,15 @@ void check_uses(const frontend::Acquired& acquired, const Placements& placements
   for (size_t i = 0; i < placements.size(); ++i)
     if (placements[i] && placements[i]->plan && placements[i]->planned().sharded)
       sharded.set(acquired.computation.inputs[i], placements[i].get());
-  for_each_value(acquired.computation.output, [&](Value v) {
+  visit_values(acquired.computation.output, [&](Value v) {
     if (sharded[v]) refuse(*sharded[v], "returns");
   });
   if (acquired.trivial_epilogue) return;
   for (const Call* c : acquired.epilogue.calls)
-    visit_inputs(*c, [&](Value v) {
+    visit_all_inputs(*c, [&](Value v) {
       if (sharded[v]) refuse(*sharded[v], c->op->has(kWrite) ? "writes to" : "returns");
     });
-  for_each_value(acquired.epilogue.output, [&](Value v) {
+  visit_values(acquired.epilogue.output, [&](Value v) {
     if (sharded[v]) refuse(*sharded[v], "returns");
   });
 }
@@ -127,10 +127,10 @@ std::string part_that_leaves(const frontend::Acquired& acquired) {
   auto look = [&](Value v) {
     if (parts[v]) why = "the function returns, or writes to, what this process holds of a DTensor";
   };
-  for_each_value(acquired.computation.output, look);
+  visit_values(acquired.computation.output, look);
   if (acquired.trivial_epilogue) return why;
-  for (const Call* c : acquired.epilogue.calls) visit_inputs(*c, look);
-  for_each_value(acquired.epilogue.output, look);
+  for (const Call* c : acquired.epilogue.calls) visit_all_inputs(*c, look);
+  visit_values(acquired.epilogue.output, look);
   return why;
 }
 

@@ -20,9 +20,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // Whether the program computes tensors, or makes views, through which gradients flow.
 bool has_gradients(const frontend::Acquired& acquired) {
   bool any = false;
-  for_each_value(acquired.computation.output, [&](Value v) { any |= v.requires_grad(); });
+  visit_values(acquired.computation.output, [&](Value v) { any |= v.requires_grad(); });
   const auto made_by = producers(acquired.epilogue);
-  for_each_value(acquired.epilogue.output, [&](Value v) {
+  visit_values(acquired.epilogue.output, [&](Value v) {
     const auto at = made_by.find(v);
     const Call* call = at == made_by.end() ? nullptr : acquired.epilogue.calls[at->second];
     any |= v.requires_grad() && call && call->op->has(kView | kIdentity);

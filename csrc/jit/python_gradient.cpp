@@ -37,13 +37,13 @@ Value tensor_of(Recording& r, PyObject* o, const char* what) {
 std::vector<const Call*> split(const std::vector<const Call*>& calls, const std::string& op, RecordedGradient& rule) {
   ValueSet late, needed;
   for (const auto& [result, placeholder] : rule.placeholders) late.set(placeholder, 1);
-  for_each_value(rule.output, [&](Value v) { needed.set(v, 1); });
+  visit_values(rule.output, [&](Value v) { needed.set(v, 1); });
   std::vector<char> is_late(calls.size(), 0), is_forward(calls.size(), 0);
   for (size_t i = 0; i < calls.size(); ++i) {
-    visit_inputs(*calls[i], [&](Value v) { is_late[i] |= late[v]; });
+    visit_all_inputs(*calls[i], [&](Value v) { is_late[i] |= late[v]; });
     if (is_late[i]) visit_outputs(*calls[i], [&](Value v) { late.set(v, 1); });
   }
-  for_each_value(rule.output, [&](Value v) {
+  visit_values(rule.output, [&](Value v) {
     THUNDER_CHECK(!late[v], Value, op, "a result of the gradient rule depends on get_grad()");
   });
   std::vector<const Call*> forward;
@@ -53,7 +53,7 @@ std::vector<const Call*> split(const std::vector<const Call*>& calls, const std:
     visit_outputs(*calls[i], [&](Value v) { wanted |= needed[v] != 0; });
     if (!wanted) continue;
     is_forward[i] = 1;
-    visit_inputs(*calls[i], [&](Value v) { needed.set(v, 1); });
+    visit_all_inputs(*calls[i], [&](Value v) { needed.set(v, 1); });
     forward.push_back(calls[i]);
   }
   std::reverse(forward.begin(), forward.end());
@@ -64,7 +64,7 @@ std::vector<const Call*> split(const std::vector<const Call*>& calls, const std:
 
 void check(const RecordedGradient& rule, const Args& args) {
   std::vector<Value> inputs, results = values_in(rule.output);
-  for (const Arg& a : args.list()) for_each_value(a, [&](Value v) { inputs.push_back(v); });
+  for (const Arg& a : args.list()) visit_values(a, [&](Value v) { inputs.push_back(v); });
   auto has = [](const std::vector<Value>& list, Value v) {
     return std::find(list.begin(), list.end(), v) != list.end();
   };

@@ -64,7 +64,7 @@ Ref call_python(Tracer& tracer, const PythonFunction& f, const Args& args, const
 
 Arg distinct_results(Builder& b, const Args& args, const Arg& result) {
   std::vector<Value> seen;
-  for (const Arg& a : args.list()) for_each_value(a, [&](Value v) { seen.push_back(v); });
+  for (const Arg& a : args.list()) visit_values(a, [&](Value v) { seen.push_back(v); });
   return map_values(result, [&](Value v) -> Arg {
     bool taken = std::find(seen.begin(), seen.end(), v) != seen.end();
     Arg own = taken && v.type().is_tensor() ? b("torch.clone", v).arg() : Arg(v);
@@ -87,7 +87,7 @@ Type result_type(Tracer& tracer, const Args& args, PyObject* object) {
   if (a.is_tensor()) {
     TensorType t = a.value().tensor();
     bool given = false;
-    for (const Arg& x : args.list()) for_each_value(x, [&](Value v) { given |= v == a.value(); });
+    for (const Arg& x : args.list()) visit_values(x, [&](Value v) { given |= v == a.value(); });
     if (given) t.strides = preserve_format_strides(t);
     t.requires_grad = false;  // the builder knows
     return t;

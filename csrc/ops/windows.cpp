@@ -117,7 +117,7 @@ Formula window_sizes(const Formula& like, int64_t first, const std::vector<Windo
 }
 
 Formula sum_of_readers(int64_t first, const std::vector<Windows>& windows,
-                       const std::function<Formula(const Gather&)>& value) {
+                       const std::function<Formula(const WindowGather&)>& value) {
   std::vector<int64_t> bounds;
   for (const Windows& w : windows) bounds.push_back(w.readers());
   std::optional<Formula> total;
@@ -137,7 +137,7 @@ Formula sum_of_readers(int64_t first, const std::vector<Windows>& windows,
 Formula window_gradient(const Formula& g, int64_t first, const std::vector<Windows>& windows) {
   const bool apart = std::all_of(windows.begin(), windows.end(),
                                  [](const Windows& w) { return w.kernel == w.stride && w.padding == 0; });
-  if (!apart) return sum_of_readers(first, windows, [&](const Gather& gather) { return gather(g, 0.0); });
+  if (!apart) return sum_of_readers(first, windows, [&](const WindowGather& gather) { return gather(g, 0.0); });
   Formula out = g;
   ArgList config(g.shape().size(), Arg(Dims{Dim(0), Dim(0), Dim(0)}));
   bool any = false;

@@ -32,9 +32,9 @@ bool are_full(const std::vector<Windows>& windows, bool padded);
 
 /// For each element of the input the sum of `value` over the windows that it may be in.  `value(gather)` gives what a
 /// window has for it: gather(tensor, other) is the tensor's element of that window, or `other` where there is no window.
-using Gather = std::function<Formula(const Formula&, const Arg&)>;
+using WindowGather = std::function<Formula(const Formula&, const Arg&)>;
 Formula sum_of_readers(int64_t first, const std::vector<Windows>& windows,
-                       const std::function<Formula(const Gather&)>& value);
+                       const std::function<Formula(const WindowGather&)>& value);
 
 /// The sum, for each element of the input, of what the windows have that it is in.
 Formula window_gradient(const Formula& g, int64_t first, const std::vector<Windows>& windows);

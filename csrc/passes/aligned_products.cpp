@@ -23,14 +23,14 @@ Lies lies(const TensorType& t) {
 }
 
 /// out[rows, columns] = a[rows, terms] times b[terms, columns]; a and out may have more dimensions in front.
-enum Size : uint8_t { kRows, kTerms, kColumns };
-using Sizes = std::array<int64_t, 3>;
+enum ProductDim : uint8_t { kRows, kTerms, kColumns };
+using ProductSizes = std::array<int64_t, 3>;
 
-struct Product {
+struct AlignedProduct {
   Value a, b;
   Arg bias;
   bool by_rows = false;  // b is given as [columns, terms]
-  Sizes sizes{};
+  ProductSizes sizes{};
 
   Lies lies_a() const { return lies(a.tensor()); }
   double operations() const {
@@ -44,12 +44,12 @@ bool is_16_bit_matrix_on_a_gpu(const TensorType& t) {
          t.numel().constant() > 0 && lies(t) != Lies::Otherwise;
 }
 
-std::optional<Product> product_of(const Call& call) {
+std::optional<AlignedProduct> product_of(const Call& call) {
   const std::string& name = call.op->full_name;
   const bool linear = name == "torch.linear";
   if (!linear && name != "torch.matmul" && name != "torch.mm" && name != "prims.matmul") return std::nullopt;
   if (!call.args[0].is_tensor() || !call.args[1].is_tensor() || !call.output.is_value()) return std::nullopt;
-  Product p{call.args[0].value(), call.args[1].value(), linear ? call.args[2] : Arg(), linear, {}};
+  AlignedProduct p{call.args[0].value(), call.args[1].value(), linear ? call.args[2] : Arg(), linear, {}};
   const TensorType &a = p.a.tensor(), &b = p.b.tensor(), &out = call.output.value().tensor();
   if (!is_16_bit_matrix_on_a_gpu(a) || !is_16_bit_matrix_on_a_gpu(b) || b.rank() != 2 || out.rank() != a.rank())
     return std::nullopt;
@@ -61,10 +61,10 @@ std::optional<Product> product_of(const Call& call) {
 }
 
 // Those that lie along memory in an operand or the result, as multiples of the alignment.
-Sizes aligned_sizes(const Product& p) {
+ProductSizes aligned_sizes(const AlignedProduct& p) {
   const int64_t unit = kAlignment / itemsize(p.a.tensor().dtype);
-  Sizes out = p.sizes;
-  auto align = [&](Size s) { out[s] = (p.sizes[s] + unit - 1) / unit * unit; };
+  ProductSizes out = p.sizes;
+  auto align = [&](ProductDim s) { out[s] = (p.sizes[s] + unit - 1) / unit * unit; };
   align(p.lies_a() == Lies::ByRows ? kTerms : kRows);
   align((lies(p.b.tensor()) == Lies::ByRows) != p.by_rows ? kColumns : kTerms);
   align(kColumns);
@@ -96,9 +96,9 @@ class Aligner {
 
   // The calls in the place of a product; itself if it is left alone.
   std::vector<const Call*> changed(const Call& call) {
-    const std::optional<Product> p = product_of(call);
+    const std::optional<AlignedProduct> p = product_of(call);
     if (!p) return {&call};
-    const Sizes sizes = aligned_sizes(*p);
+    const ProductSizes sizes = aligned_sizes(*p);
     if (sizes == p->sizes) return {&call};
     const TensorType& out = call.output.value().tensor();
     const bool narrowed = sizes[kColumns] != p->sizes[kColumns];
@@ -112,7 +112,7 @@ class Aligner {
     return made;
   }
 
-  Arg aligned(const Product& p, const Sizes& sizes, const TensorType& out) {
+  Arg aligned(const AlignedProduct& p, const ProductSizes& sizes, const TensorType& out) {
     Builder& b = rewriter_.builder;
     const Value first = padded(p.a, sizes[kRows], sizes[kTerms]);
     const Value second =
@@ -179,7 +179,7 @@ class Aligner {
   const Trace& trace_;
   const AlignmentCosts& costs_;
   Rewriter rewriter_;
-  Sources sources_;
+  ValueMakers sources_;
   std::vector<Padded> padded_;
 };
 

@@ -21,7 +21,7 @@ class Layouter {
  public:
   explicit Layouter(const Trace& trace) : trace_(trace), rewriter_(trace) {
     for (const Call* c : trace.calls) {
-      visit_inputs(*c, [&](Value v) { readers_[v.id()].push_back(c); });
+      visit_all_inputs(*c, [&](Value v) { readers_[v.id()].push_back(c); });
       visit_outputs(*c, [&](Value v) { made_.set(v, c); });
     }
     visit_values(trace.output, [&](Value v) { returned_.set(v, 1); });

@@ -163,7 +163,7 @@ class Differentiator : private OwnBuilder, private ReverseMode {
     if (map.empty()) return;
     for (const Call*& c : backward.calls) {
       bool reads = false;
-      visit_inputs(*c, [&](Value v) { reads |= mapped[v] != 0; });
+      visit_all_inputs(*c, [&](Value v) { reads |= mapped[v] != 0; });
       if (reads) c = substitute(*trace_.arena, c, map);
     }
   }
@@ -183,7 +183,7 @@ class Differentiator : private OwnBuilder, private ReverseMode {
         waiting.set(c->output.value(), c);
         continue;
       }
-      visit_inputs(*c, place);
+      visit_all_inputs(*c, place);
       out.push_back(c);
     }
     for (const Call* c : calls)

@@ -18,23 +18,23 @@ namespace {
 constexpr int64_t kAlignment = 16;  // bytes
 
 /// out[..., rows, columns] = a[..., rows, terms] times b[..., terms, columns].
-enum Size : uint8_t { kRows, kTerms, kColumns };
-using Sizes = std::array<int64_t, 3>;
+enum ProductDim : uint8_t { kRows, kTerms, kColumns };
+using ProductSizes = std::array<int64_t, 3>;
 
 /// How the product reads a tensor of [..., rows, columns].
-struct Operand {
-  Value base;            ///< the operand, or
-  bool turned = false;   ///< that with its last two dimensions swapped
-  bool by_rows = true;   ///< in memory the base's columns lie next to each other, else its rows
-  bool is_read = false;  ///< by BLAS as it is, ...
-  bool aligned = true;   ///< ... and each row, or column, begins at a multiple of 16 bytes
+struct ProductOperand {
+  Value base;               ///< the operand, or
+  bool transposed = false;  ///< that with its last two dimensions swapped
+  bool by_rows = true;      ///< in memory the base's columns lie next to each other, else its rows
+  bool is_read = false;     ///< by BLAS as it is, ...
+  bool aligned = true;      ///< ... and each row, or column, begins at a multiple of 16 bytes
 };
 
-struct Product {
-  Operand a, b;
+struct BatchedProduct {
+  ProductOperand a, b;
   Dims batch;
-  Sizes sizes{};
-  bool turned = false;  ///< the result is read transposed
+  ProductSizes sizes{};
+  bool transposed = false;  ///< the result is read transposed
 };
 
 int64_t unit_of(DType t) { return is_16_bit(t) ? kAlignment / itemsize(t) : 1; }
@@ -92,7 +92,7 @@ class Batcher {
  public:
   Batcher(const Trace& trace, const ExecutorList& executors, const AlignmentCosts& costs)
       : trace_(trace), executors_(executors), costs_(costs), rewriter_(trace) {
-    for (const Call* c : trace.calls) visit_inputs(*c, [&](Value v) { readers_[v.id()].push_back(c); });
+    for (const Call* c : trace.calls) visit_all_inputs(*c, [&](Value v) { readers_[v.id()].push_back(c); });
     visit_values(trace.output, [&](Value v) { returned_.set(v, 1); });
   }
 
@@ -130,7 +130,7 @@ class Batcher {
     const bool more = std::any_of(call.body.begin(), call.body.end(),
                                   [](const Call* c) { return !has_batched_product(*c) && !is_pure_view(*c); });
     return std::any_of(call.body.begin(), call.body.end(), [&](const Call* c) {
-      const std::optional<Product> p = product_of(*c);
+      const std::optional<BatchedProduct> p = product_of(*c);
       return p ? more || change_of(*p, c->output.value()).has_value() : holds_change(*c);
     });
   }
@@ -138,15 +138,15 @@ class Batcher {
   // ---- what a product is --------------------------------------------------------------------------------------------
 
   // The tensor as it lies in memory: of views that only swap the last dimensions the first one.
-  Operand operand_of(Value v, const Dims& batch) const {
-    Operand out{.base = v};
+  ProductOperand operand_of(Value v, const Dims& batch) const {
+    ProductOperand out{.base = v};
     for (const Call* view = sources_.maker(v); view && is_pure_view(*view) && view->args[0].is_tensor();
          view = sources_.maker(v)) {
       const TensorType &t = v.tensor(), &before = view->args[0].value().tensor();
       if (before.rank() != t.rank() || before.dtype != t.dtype || !is_constant(before)) break;
       const bool same_type = same(t.shape, before.shape) && same(t.strides, before.strides);
       if (!same_type && !is_swapped(t, before)) break;
-      out.turned ^= !same_type;
+      out.transposed ^= !same_type;
       out.base = v = view->args[0].value();
     }
     const TensorType& t = out.base.tensor();
@@ -160,15 +160,15 @@ class Batcher {
     return out;
   }
 
-  std::optional<Product> product_of(const Call& call) const {
+  std::optional<BatchedProduct> product_of(const Call& call) const {
     if (!is_batched_product(call)) return std::nullopt;
     const Value a = call.args[0].value(), b = call.args[1].value(), out = call.output.value();
-    Product p;
+    BatchedProduct p;
     p.batch.assign(out.shape().begin(), out.shape().end() - 2);
     p.a = operand_of(a, p.batch);
     p.b = operand_of(b, p.batch);
     p.sizes = {size_of(a.tensor(), 2), size_of(a.tensor(), 1), size_of(b.tensor(), 1)};
-    p.turned = is_read_transposed(out);
+    p.transposed = is_read_transposed(out);
     return p;
   }
 
@@ -199,24 +199,27 @@ class Batcher {
 
   // ---- whether it pays ----------------------------------------------------------------------------------------------
 
-  static Size along_memory(const Operand& x, Size rows, Size columns) { return x.by_rows != x.turned ? columns : rows; }
+  static ProductDim along_memory(const ProductOperand& x, ProductDim rows, ProductDim columns) {
+    return x.by_rows != x.transposed ? columns : rows;
+  }
 
   // Those that lie along memory in an operand or in the result, as multiples of 16 bytes.
-  static Sizes aligned_sizes(const Product& p) {
-    Sizes out = p.sizes;
+  static ProductSizes aligned_sizes(const BatchedProduct& p) {
+    ProductSizes out = p.sizes;
     const int64_t unit = unit_of(p.a.base.dtype());
-    for (Size s : {along_memory(p.a, kRows, kTerms), along_memory(p.b, kTerms, kColumns), p.turned ? kRows : kColumns})
+    for (ProductDim s :
+         {along_memory(p.a, kRows, kTerms), along_memory(p.b, kTerms, kColumns), p.transposed ? kRows : kColumns})
       out[s] = rounded_up(p.sizes[s], unit);
     return out;
   }
 
-  double seconds_of_padding(const Operand& x, bool changed) const {
+  double seconds_of_padding(const ProductOperand& x, bool changed) const {
     if (!x.is_read || !(changed || !x.aligned) || sources_.is_computed(x.base)) return 0;
     return seconds_of_copy(x.base.tensor(), costs_);
   }
 
-  bool pays(const Product& p, const Sizes& sizes, Value out) const {
-    const auto grows = [&](Size s) { return sizes[s] != p.sizes[s]; };
+  bool pays(const BatchedProduct& p, const ProductSizes& sizes, Value out) const {
+    const auto grows = [&](ProductDim s) { return sizes[s] != p.sizes[s]; };
     const bool is_wider = grows(kRows) || grows(kColumns);
     const double copied = seconds_of_padding(p.a, grows(kRows) || grows(kTerms)) +
                           seconds_of_padding(p.b, grows(kTerms) || grows(kColumns)) +
@@ -227,12 +230,12 @@ class Batcher {
   }
 
   struct Change {
-    Sizes sizes;
+    ProductSizes sizes;
     bool aligns;
   };
 
-  std::optional<Change> change_of(const Product& p, Value out) const {
-    const Sizes wanted = aligned_sizes(p);
+  std::optional<Change> change_of(const BatchedProduct& p, Value out) const {
+    const ProductSizes wanted = aligned_sizes(p);
     const bool is_uneven = wanted != p.sizes || (p.a.is_read && !p.a.aligned) || (p.b.is_read && !p.b.aligned);
     const bool aligns = is_uneven && pays(p, wanted, out);
     if (!aligns && p.a.is_read && p.b.is_read) return std::nullopt;
@@ -242,7 +245,7 @@ class Batcher {
   // ---- what stands in its place -------------------------------------------------------------------------------------
 
   std::vector<const Call*> changed(const Call& call) {
-    const std::optional<Product> p = product_of(call);
+    const std::optional<BatchedProduct> p = product_of(call);
     const std::optional<Change> change = p ? change_of(*p, call.output.value()) : std::nullopt;
     if (!change) return {&call};
     const TensorType& out = call.output.value().tensor();
@@ -250,7 +253,7 @@ class Batcher {
     std::vector<const Call*> made = rewriter_.collect(call, [&] {
       const Expr a = matrices(p->a, p->batch, change->sizes[kRows], change->sizes[kTerms], change->aligns),
                  b = matrices(p->b, p->batch, change->sizes[kTerms], change->sizes[kColumns], change->aligns);
-      result = p->turned ? turned_product(*p, a, b, out) : product(*p, a, b, out);
+      result = p->transposed ? transposed_product(*p, a, b, out) : product(*p, a, b, out);
     });
     rewriter_.replace_outputs(call, result, "batched_products");
     return made;
@@ -268,22 +271,22 @@ class Batcher {
     return ops::reshape(x.builder(), x, shape);
   }
 
-  Arg product(const Product& p, const Expr& a, const Expr& b, const TensorType& out) {
+  Arg product(const BatchedProduct& p, const Expr& a, const Expr& b, const TensorType& out) {
     return narrowed(unfolded(rewriter_.builder("torch.bmm", a, b), p.batch), out);
   }
 
-  Arg turned_product(const Product& p, const Expr& a, const Expr& b, const TensorType& out) {
+  Arg transposed_product(const BatchedProduct& p, const Expr& a, const Expr& b, const TensorType& out) {
     return narrowed(swapped(unfolded(rewriter_.builder("torch.bmm", swapped(b), swapped(a)), p.batch)), out);
   }
 
   // The operand as [matrices, rows, columns].
-  Expr matrices(const Operand& x, const Dims& batch, int64_t rows, int64_t columns, bool align) {
-    const std::pair<int64_t, int64_t> own{x.turned ? columns : rows, x.turned ? rows : columns};
+  Expr matrices(const ProductOperand& x, const Dims& batch, int64_t rows, int64_t columns, bool align) {
+    const std::pair<int64_t, int64_t> own{x.transposed ? columns : rows, x.transposed ? rows : columns};
     const TensorType& t = x.base.tensor();
     const bool padded = own != std::pair(size_of(t, 2), size_of(t, 1));
     const bool as_it_is = x.is_read && !padded && (x.aligned || !align);
     const Expr base = as_it_is ? folded(expanded(x.base, batch)) : copied(x, batch, own);
-    return x.turned ? swapped(base) : base;
+    return x.transposed ? swapped(base) : base;
   }
 
   Expr expanded(Value v, const Dims& batch) {
@@ -307,7 +310,7 @@ class Batcher {
   };
 
   // Of the base in these sizes, at one distance, next to each other what is so in the base.
-  Expr copied(const Operand& x, const Dims& batch, const std::pair<int64_t, int64_t>& sizes) {
+  Expr copied(const ProductOperand& x, const Dims& batch, const std::pair<int64_t, int64_t>& sizes) {
     for (const Copy& c : copies_)
       if (c.of == x.base && same(c.batch, batch) && c.sizes == sizes) return Expr(rewriter_.builder, c.made);
     Expr source = expanded(x.base, batch);
@@ -329,7 +332,7 @@ class Batcher {
   const ExecutorList& executors_;
   const AlignmentCosts& costs_;
   Rewriter rewriter_;
-  Sources sources_;
+  ValueMakers sources_;
   std::unordered_map<ValueId, std::vector<const Call*>> readers_;
   ValueSet returned_;
   std::vector<Copy> copies_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 #include "ops/common.h"
 #include "ops/shape_common.h"
@@ -37,6 +38,45 @@ bool expands_element(const Call& call) {
 // On a GPU eager draws the mask that all samples share by another kernel than a mask for each.
 bool drops_otherwise(const Call& call) {
   return call.op->full_name == "prims.bernoulli_like" && call.args[0].value().tensor().device.type == DeviceType::cuda;
+}
+
+// Parameters of records that have something to say of dimensions, by their names.
+struct DimParam {
+  enum Names : uint8_t { Dim, Dims, AllDims, Sizes, Starts, Steps };
+  std::string_view name;
+  Names names;
+};
+constexpr DimParam kDimParams[] = {
+    {"dim", DimParam::Dim},
+    {"dim1", DimParam::Dim},
+    {"dim2", DimParam::Dim},
+    {"dimension", DimParam::Dim},
+    {"dims", DimParam::Dims},
+    {"permutation", DimParam::AllDims},
+    {"broadcast_dims", DimParam::AllDims},
+    {"shape", DimParam::Sizes},
+    {"end_indices", DimParam::Sizes},
+    {"start_indices", DimParam::Starts},
+    {"strides", DimParam::Steps},
+};
+
+bool is_same(const IndexMap::Term& a, const IndexMap::Term& b) { return a.dim == b.dim && a.factor.same(b.factor); }
+
+// Whether the batch's map reads each sample by the sample's map.  A dimension without terms repeats one element: which
+// dimensions do so depends on strides, in which a sample and the batch may differ.
+bool reads_samples(const IndexMap& batch, const IndexMap& sample) {
+  if (batch.row_major || batch.places.size() != sample.places.size() + 1) return false;
+  for (size_t i = 0; i < batch.places.size(); ++i) {
+    IndexMap::Place wanted = i == 0 ? IndexMap::Place{.terms = {{0}}} : sample.places[i - 1];
+    if (i > 0)
+      for (IndexMap::Term& t : wanted.terms) ++t.dim;
+    const IndexMap::Place& made = batch.places[i];
+    if (!made.offset.same(wanted.offset)) return false;
+    if (made.terms.empty() || wanted.terms.empty()) continue;
+    if (!std::equal(made.terms.begin(), made.terms.end(), wanted.terms.begin(), wanted.terms.end(), is_same))
+      return false;
+  }
+  return true;
 }
 
 int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }
@@ -150,8 +190,8 @@ Arg Batching::linear(const Args& a) {
   if (!is_batch(w)) y = b_("prims.linear", y, w, Arg());
   else if (is_batch(x)) {
     const Dim count = product(Dims(x.shape().begin(), x.shape().end() - 1));
-    const Expr turned = b_("prims.transpose", whole(w), Arg(std::vector<int64_t>{0, 2, 1}));
-    y = ops::reshape(b_("prims.matmul", ops::reshape(y, {size_, count, inner}), turned), in_front(size_, out));
+    const Expr transposed = b_("prims.transpose", whole(w), Arg(std::vector<int64_t>{0, 2, 1}));
+    y = ops::reshape(b_("prims.matmul", ops::reshape(y, {size_, count, inner}), transposed), in_front(size_, out));
   } else {
     y = b_("prims.linear", x, ops::reshape(whole(w), {size_ * rows, inner}), Arg());
     Dims apart = out;
@@ -198,40 +238,76 @@ Arg Batching::batched(const Call& call) {
   return {};
 }
 
+// The argument for a call whose tensors have the batch's dimension in front.  None where the argument names a dimension of
+// a scalar, which the batch does not have.
+Arg Batching::in_batch(const Param& param, const Args& a, int64_t rank) const {
+  const auto* known = std::find_if(std::begin(kDimParams), std::end(kDimParams),
+                                   [&](const DimParam& p) { return p.name == param.name; });
+  if (known == std::end(kDimParams)) return a[param.name];
+  switch (known->names) {
+    case DimParam::Dim: return rank == 0 ? Arg() : Arg(behind({a.integer(param.name)}, rank)[0]);
+    case DimParam::Dims: {
+      const std::vector<int64_t> dims = a.integers(param.name);
+      return rank == 0 && !dims.empty() ? Arg() : Arg(behind(dims, rank));
+    }
+    case DimParam::AllDims: return with_batch(a.integers(param.name), rank);
+    case DimParam::Sizes: return in_front(size_, a.dims(param.name));
+    case DimParam::Starts: return in_front(0, a.dims(param.name));
+    case DimParam::Steps: return in_front(1, a.dims(param.name));
+  }
+  return {};
+}
+
+// The arguments of the call for the batch; nothing where one of them has no meaning there.
+std::optional<ArgList> Batching::in_batch(const Call& call) {
+  const Args a = call.arguments();
+  ArgList args;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const Arg& given = call.args[i];
+    args.push_back(given.is_tensor() ? whole(given.value()).arg()
+                                     : in_batch(call.op->schema.params[i], a, call.args[0].value().rank()));
+    if (args.back().is_none() && !given.is_none()) return std::nullopt;
+  }
+  return args;
+}
+
+// Views, and copies with an index map.  A row-major map needs the sizes alone.  With any other map the operator is called
+// for the batch, if its map then reads each sample as the sample's map does.  Four views have no map: as_strided() has a
+// rule for one element, since its strides are those of one sample's memory, view_as_real() and view_as_complex() keep
+// their arguments, and view_dtype() has no rule.
+Arg Batching::mapped(const Call& call) {
+  const Op& op = *call.op;
+  if (!op.index_map || op.full_name == "prims.restride") return {};
+  const TensorType& sample = call.output.value().tensor();
+  const std::optional<IndexMap> map = op.index_map(call.arguments(), sample);
+  if (!map) return {};
+  if (map->row_major) return ops::reshape(whole(call.args[0].value()), in_front(size_, sample.shape));
+  std::optional<ArgList> args = in_batch(call);
+  if (!args) return {};
+  const Args batch(op, *args);
+  const std::optional<IndexMap> made = op.index_map(batch, op.meta(batch)[0].tensor());
+  return made && reads_samples(*made, *map) ? b_.call(op, std::move(*args)) : Arg();
+}
+
 Arg Batching::moved(const Call& call) {
   if (call.args.empty() || !call.args[0].is_tensor() || !call.output.is_value()) return {};
-  const Args a = call.arguments();
   const std::string& name = call.op->full_name;
-  const int64_t rank = call.args[0].value().rank();
-  for (const char* same : {"prims.graft", "prims.cover"})
-    if (name == same) return b_(name, whole(a.value("a")), whole(a.value("data")));
-  if (name == "prims.slice_scatter")
-    return b_(name, whole(a.value("a")), whole(a.value("src")), in_front(0, a.dims("start_indices")),
-              in_front(size_, a.dims("end_indices")), in_front(1, a.dims("strides")));
-  if (name == "prims.diagonal_scatter")
-    return b_(name, whole(a.value("a")), whole(a.value("src")), a["offset"], behind({a.integer("dim1")}, rank)[0],
-              behind({a.integer("dim2")}, rank)[0]);
+  for (const char* of_two : {"prims.graft", "prims.cover", "prims.slice_scatter", "prims.diagonal_scatter"}) {
+    if (name != of_two) continue;
+    std::optional<ArgList> args = in_batch(call);
+    return args ? b_.call(*call.op, std::move(*args)) : Arg();
+  }
   if (!is_batch(call.args[0].value())) return {};
+  if (const Arg result = mapped(call); !result.is_none()) return result;
   const Expr x = b_.expr(now(call.args[0].value()));
-  const Dims out = in_front(size_, call.output.value().shape());
-  if (name == "prims.view" || name == "prims.reshape") return ops::reshape(x, out);
   if (name == "prims.restride") return x;
-  if (expands_element(call)) return b_("prims.broadcast_in_dim", x, out, Arg(std::vector<int64_t>{0}));
-  if (name == "prims.clone") return b_(name, x);
+  if (expands_element(call))
+    return b_("prims.broadcast_in_dim", x, in_front(size_, call.output.value().shape()), Arg(std::vector<int64_t>{0}));
   for (const char* same :
-       {"prims.detach", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
+       {"prims.clone", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
     if (name == same) return b_(name, x);
-  if (name == "prims.broadcast_in_dim")
-    return b_(name, x, out, Arg(with_batch(a.integers("broadcast_dims"), call.output.value().rank())));
-  if (name == "prims.transpose") return b_(name, x, Arg(with_batch(a.integers("permutation"), rank)));
-  if (name == "prims.squeeze" || name == "prims.flip") return b_(name, x, Arg(behind(a.integers("dims"), rank)));
-  if (name == "prims.diagonal")
-    return b_(name, x, a["offset"], behind({a.integer("dim1")}, rank)[0], behind({a.integer("dim2")}, rank)[0]);
-  if (name == "prims.unfold") return b_(name, x, behind({a.integer("dimension")}, rank)[0], a["size"], a["step"]);
-  if (name == "prims.slice")
-    return b_(name, x, in_front(0, a.dims("start_indices")), in_front(size_, a.dims("end_indices")),
-              in_front(1, a.dims("strides")));
   if (name != "prims.pad") return {};
+  const Args a = call.arguments();
   ArgList config = a["config"].items();
   config.insert(config.begin(), Arg(Dims(3, Dim(0))));
   return b_(name, x, a["value"], Arg::list(std::move(config)));

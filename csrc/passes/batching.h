@@ -1,14 +1,15 @@
 // A program for one sample as a program for a batch of them: what torch.vmap means.
 //
 // Each value that depends on a sample becomes one with a dimension more, in front.  Primitives have rules: pointwise ones,
-// those that move elements, reductions, products, convolutions and indices; a composite is batched by its body.  What
-// depends on no sample stays as it is.
+// those that move elements (views by the index maps of their records), reductions, products, convolutions and indices; a
+// composite is batched by its body.  What depends on no sample stays as it is.
 //
 //   t1 = prims.sum(x, [0])           # x: f32[4]         t1 = prims.sum(X, [1])          # X: f32[7, 4]
 //   t2 = prims.mul(t1, w)            # w: f32[]     -->  w1 = prims.broadcast_in_dim(w, [7], [])
 //                                                        t2 = prims.mul(t1, w1)
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ class Batching {
   bool put_by(RuleOf rule, const Call& call);
   Arg batched(const Call& call);
   Arg moved(const Call& call);
+  Arg mapped(const Call& call);
+  Arg in_batch(const Param& param, const Args& a, int64_t rank) const;
+  std::optional<ArgList> in_batch(const Call& call);
   Arg reduced(const Call& call);
   bool put_shared(const Call& call);
   Arg drawn(const Call& call);

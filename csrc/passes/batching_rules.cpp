@@ -44,12 +44,12 @@ Dims in_front(const Dim& first, Dims rest) {
 int64_t wrapped(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
 
 // Pools: each plane is a sample of its own.
-struct Pool {
+struct PoolOp {
   const char* op;
   int64_t spatial;
   std::array<const char*, 3> planes;  // the tensors that have them
 };
-constexpr Pool kPools[] = {
+constexpr PoolOp kPools[] = {
     {"torch.max_pool2d_with_indices", 2, {"input"}},
     {"torch.max_pool3d_with_indices", 3, {"input"}},
     {"torch.max_pool2d_with_indices_backward", 2, {"grad_output", "self", "indices"}},
@@ -98,7 +98,7 @@ Arg Batching::in_windows(const Call& call) {
   if (name == "torch.convolution_backward") return convolution_backward(call.arguments());
   if (name.ends_with("_backward"))
     if (const Arg scan = along_dim(call); !scan.is_none()) return scan;
-  const auto* pool = std::find_if(std::begin(kPools), std::end(kPools), [&](const Pool& p) { return name == p.op; });
+  const auto* pool = std::find_if(std::begin(kPools), std::end(kPools), [&](const PoolOp& p) { return name == p.op; });
   if (pool == std::end(kPools)) return {};
   ArgList args = call.args;
   bool folds = false;

@@ -73,7 +73,7 @@ class Claimer {
   [[noreturn]] void unclaimed(const Call& call) const {
     std::vector<std::string> names, operands;
     for (const auto& e : executors_) names.push_back(e->name());
-    visit_inputs(call, [&](Value v) { operands.push_back(v.type().str()); });
+    visit_all_inputs(call, [&](Value v) { operands.push_back(v.type().str()); });
     throw Error(ErrorKind::NotImplemented, cat("[", call.op->name, "] no executor can run this operator on (",
                                                join(operands), "); executors: ", join(names), user_line(call)));
   }

@@ -37,9 +37,9 @@ bool touches_complex(const Call& call) {
 }
 
 /// Calls that share complex values are divided together or not at all.
-class Groups {
+class ComplexGroups {
  public:
-  explicit Groups(size_t n) : parent_(n), value_(n, 0) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  explicit ComplexGroups(size_t n) : parent_(n), value_(n, 0) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
 
   size_t root(size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
@@ -93,7 +93,7 @@ class ComplexParts {
     const auto add = [&](Value v) { returned_.set(v, returned_[v] + 1); };
     visit_values(trace_.output, add);
     for (size_t i = trace_.calls.size(); i-- > 0;)
-      if (const Call& call = *trace_.calls[i]; is_pure_view(call) && returns(call)) visit_inputs(call, add);
+      if (const Call& call = *trace_.calls[i]; is_pure_view(call) && returns(call)) visit_all_inputs(call, add);
   }
 
   bool returns(const Call& call) const {
@@ -128,7 +128,7 @@ class ComplexParts {
 
   // Drops the groups of calls that gain nothing.
   void choose() {
-    Groups groups(leaves_.size());
+    ComplexGroups groups(leaves_.size());
     std::unordered_map<ValueId, size_t> seen;
     for (size_t i = 0; i < leaves_.size(); ++i)
       for (const Call* leaf : leaves_[i]) {
@@ -141,7 +141,7 @@ class ComplexParts {
     for (size_t i = 0; i < leaves_.size(); ++i)
       if (groups.value(i) < kLeastGain) leaves_[i].clear();
     for (size_t i = 0; i < leaves_.size(); ++i)
-      if (leaves_[i].empty()) visit_inputs(*trace_.calls[i], [&](Value v) { whole_.set(v, 1); });
+      if (leaves_[i].empty()) visit_all_inputs(*trace_.calls[i], [&](Value v) { whole_.set(v, 1); });
     visit_values(trace_.output, [&](Value v) { whole_.set(v, 1); });
   }
 

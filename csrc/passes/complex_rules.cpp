@@ -111,40 +111,40 @@ ComplexValue convert(const ComplexCall& c) {
 
 // ---- arithmetic, as c10::complex has it ------------------------------------------------------------------------------
 
-struct Number {
+struct ComplexFormula {
   Formula re, im;
 };
 
-Number number(const ComplexValue& z) { return {Formula(z.re), Formula(z.im)}; }
-ComplexValue value(const Number& z) { return {z.re.expr(), z.im.expr()}; }
+ComplexFormula number(const ComplexValue& z) { return {Formula(z.re), Formula(z.im)}; }
+ComplexValue value(const ComplexFormula& z) { return {z.re.expr(), z.im.expr()}; }
 
 ComplexValue add(const ComplexCall& c) {
-  const Number x = number(c.part(0)), y = number(c.part(1));
+  const ComplexFormula x = number(c.part(0)), y = number(c.part(1));
   return {(x.re + y.re).expr(), (x.im + y.im).expr()};
 }
 
 ComplexValue sub(const ComplexCall& c) {
-  const Number x = number(c.part(0)), y = number(c.part(1));
+  const ComplexFormula x = number(c.part(0)), y = number(c.part(1));
   return {(x.re - y.re).expr(), (x.im - y.im).expr()};
 }
 
 ComplexValue mul(const ComplexCall& c) {
-  const Number x = number(c.part(0)), y = number(c.part(1));
+  const ComplexFormula x = number(c.part(0)), y = number(c.part(1));
   return {(x.re * y.re - x.im * y.im).expr(), (x.re * y.im + x.im * y.re).expr()};
 }
 
 ComplexValue neg(const ComplexCall& c) {
-  const Number z = number(c.part(0));
+  const ComplexFormula z = number(c.part(0));
   return {(-z.re).expr(), (-z.im).expr()};
 }
 
 ComplexValue conj(const ComplexCall& c) {
-  const Number z = number(c.part(0));
+  const ComplexFormula z = number(c.part(0));
   return {z.re.expr(), (-z.im).expr()};
 }
 
 // Smith's algorithm: the larger part of the divisor is divided by.
-Number quotient(const Number& x, const Number& y) {
+ComplexFormula quotient(const ComplexFormula& x, const ComplexFormula& y) {
   const Formula c = ops::abs(y.re), d = ops::abs(y.im);
   const Formula by_real(c.call("prims.ge", d)), is_zero(c.call("prims.eq", 0.0).call("prims.bitwise_and", d <= 0.0));
   const Formula large = ops::where(by_real, y.re, y.im), small = ops::where(by_real, y.im, y.re);
@@ -171,14 +171,14 @@ ComplexValue abs(const ComplexCall& c) {
 }
 
 ComplexValue sgn(const ComplexCall& c) {
-  const Number z = number(c.part(0));
+  const ComplexFormula z = number(c.part(0));
   const Formula length = z.re.call("prims.hypot", z.im), is_zero = length.call("prims.eq", 0.0);
   return {ops::where(is_zero, 0.0, z.re / length).expr(), ops::where(is_zero, 0.0, z.im / length).expr()};
 }
 
 // A real number's result is real, an infinite one too, and that of minus infinity is zero in any direction.
 ComplexValue exp(const ComplexCall& c) {
-  const Number z = number(c.part(0));
+  const ComplexFormula z = number(c.part(0));
   const Formula length = ops::exp(z.re), is_zero = length.call("prims.eq", 0.0), is_real = z.im.call("prims.eq", 0.0);
   return {ops::where(is_zero | is_real, length, length * z.im.call("prims.cos")).expr(),
           ops::where(is_real, z.im, ops::where(is_zero, length, length * z.im.call("prims.sin"))).expr()};

@@ -43,21 +43,21 @@ bool may_give_argument(const Call& call) {
   });
 }
 
-class Constants {
+class ConstantCalls {
  public:
-  Constants(const Trace& trace, const Arg& given, const std::function<bool(const Call&)>& is_opaque,
-            const ConstantLimits& limits)
+  ConstantCalls(const Trace& trace, const Arg& given, const std::function<bool(const Call&)>& is_opaque,
+                const ConstantLimits& limits)
       : trace_(trace), is_opaque_(is_opaque), limits_(limits), aliases_(trace.calls) {
     visit_values(given, [&](Value v) { keep_out(v); });
     for (const Call* c : trace.calls)
       if (opaque(*c) || tags_within(*c, kWrite | kCollective | kComm | kState))
-        visit_inputs(*c, [&](Value v) { keep_out(v); });
+        visit_all_inputs(*c, [&](Value v) { keep_out(v); });
   }
 
   std::vector<const Call*> find() {
     // What a value that is kept out may lie in the memory of.
     for (auto c = trace_.calls.rbegin(); c != trace_.calls.rend(); ++c)
-      if (may_give_argument(**c) && gives_kept_out(**c)) visit_inputs(**c, [&](Value v) { keep_out(v); });
+      if (may_give_argument(**c) && gives_kept_out(**c)) visit_all_inputs(**c, [&](Value v) { keep_out(v); });
     std::vector<const Call*> found;
     for (const Call* c : trace_.calls) {
       if (!is_constant(*c)) continue;
@@ -87,7 +87,7 @@ class Constants {
     if (opaque(call) || tags_within(call, kNot) || !has_known_sizes(call) || gives_kept_out(call)) return false;
     bool constant = true;
     visit_outputs(call, [&](Value v) { constant = constant && (!owns_memory(v) || bytes_of(v) <= limits_.value); });
-    visit_inputs(call, [&](Value v) { constant = constant && constant_[v]; });
+    visit_all_inputs(call, [&](Value v) { constant = constant && constant_[v]; });
     return constant;
   }
 
@@ -115,7 +115,7 @@ class Constants {
 
 Trace constants_once(const Trace& trace, const Arg& given, const std::function<bool(const Call&)>& is_opaque,
                      ConstantLimits limits) {
-  const std::vector<const Call*> calls = Constants(trace, given, is_opaque, limits).find();
+  const std::vector<const Call*> calls = ConstantCalls(trace, given, is_opaque, limits).find();
   if (calls.empty() || region_values(trace, calls).outputs.empty()) return trace;
   const std::string name = cat("constants", trace.arena->unique("constants"));
   const std::string schema = name + "() -> any";

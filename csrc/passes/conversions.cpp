@@ -30,7 +30,7 @@ bool takes(const ExecutorList& executors, const Call& call, const Call& other) {
 ValueMap<int> count_readers(const Trace& trace) {
   ValueMap<int> readers(0);
   const auto read = [&](Value v) { readers.set(v, readers[v] + 1); };
-  for (const Call* c : trace.calls) visit_inputs(*c, read);
+  for (const Call* c : trace.calls) visit_all_inputs(*c, read);
   visit_values(trace.output, read);
   return readers;
 }
@@ -57,9 +57,10 @@ const Call* product_as(const Call& product, const Call& conversion, const Trace&
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-using Form = std::tuple<DType, DType, int, std::string>;  // what is converted to what, on which device, and by whom
+using ConversionKey =
+    std::tuple<DType, DType, int, std::string>;  // what is converted to what, on which device, and by whom
 
-struct Group {
+struct EqualConversions {
   size_t place = 0;
   int64_t bytes = 0;
   std::vector<const Call*> conversions;
@@ -74,23 +75,23 @@ bool can_join(const Call& call, const JoinLimits& limits) {
          call.symbols.empty() && n.constant() * itemsize(to.dtype) <= limits.result;
 }
 
-std::vector<Group> groups_of(const Trace& trace, const JoinLimits& limits) {
+std::vector<EqualConversions> groups_of(const Trace& trace, const JoinLimits& limits) {
   ValueSet is_input;
   for (Value v : trace.inputs) is_input.set(v, 1);
-  std::vector<Group> groups;
-  std::map<Form, size_t> open;
+  std::vector<EqualConversions> groups;
+  std::map<ConversionKey, size_t> open;
   for (size_t i = 0; i < trace.calls.size(); ++i) {
     const Call* call = conversion_in(*trace.calls[i]);
     if (!call || !is_input[call->args[0].value()] || !can_join(*call, limits)) continue;
     const TensorType& to = call->output.value().tensor();
     const int64_t bytes = to.numel().constant() * itemsize(to.dtype);
-    const Form form{call->args[0].value().dtype(), to.dtype, to.device.index, trace.calls[i]->op->executor};
+    const ConversionKey form{call->args[0].value().dtype(), to.dtype, to.device.index, trace.calls[i]->op->executor};
     const auto [known, fresh] = open.try_emplace(form, groups.size());
     if (fresh || groups[known->second].bytes + bytes > limits.results) {
       known->second = groups.size();
       groups.push_back({i, 0, {}, nullptr});
     }
-    Group& group = groups[known->second];
+    EqualConversions& group = groups[known->second];
     group.conversions.push_back(call);
     group.claimed = trace.calls[i];
     group.bytes += bytes;
@@ -98,7 +99,7 @@ std::vector<Group> groups_of(const Trace& trace, const JoinLimits& limits) {
   return groups;
 }
 
-const Call* joined(const Group& group, const Trace& trace) {
+const Call* joined(const EqualConversions& group, const Trace& trace) {
   ArgList from, to;
   std::vector<const Call*> body;
   for (const Call* c : group.conversions) {
@@ -151,7 +152,7 @@ Trace joined_conversions(const Trace& trace, const ExecutorList& executors, cons
   if (writes(trace)) return trace;
   ValueMap<char> is_joined(0);
   std::map<size_t, const Call*> at;
-  for (const Group& group : groups_of(trace, limits)) {
+  for (const EqualConversions& group : groups_of(trace, limits)) {
     if (group.conversions.size() < 2) continue;
     const Call* call = joined(group, trace);
     if (!takes(executors, *group.claimed, *call)) continue;

@@ -116,9 +116,10 @@ bool fits(const TensorType& t) {
 
 // ---- the pass -------------------------------------------------------------------------------------------------------
 
-class Counter {
+class RandomCounter {
  public:
-  Counter(const Trace& trace, const ExecutorList& executors) : trace_(trace), executors_(executors), rewriter_(trace) {}
+  RandomCounter(const Trace& trace, const ExecutorList& executors)
+      : trace_(trace), executors_(executors), rewriter_(trace) {}
 
   Trace run() {
     for (const Call* original : trace_.calls)
@@ -221,7 +222,7 @@ Trace counted_random(const Trace& trace, const ExecutorList& executors) {
   // Whose numbers the program sets itself are drawn from that generator.
   const bool sets =
       std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return changes_generator(*c); });
-  return any && !sets ? Counter(trace, executors).run() : trace;
+  return any && !sets ? RandomCounter(trace, executors).run() : trace;
 }
 
 bool changes_generator(const Call& call) { return call.op->executor == "generators"; }

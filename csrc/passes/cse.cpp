@@ -71,7 +71,7 @@ class Merger {
  private:
   const Call* current(const Call* call) const {
     bool changes = false;
-    if (!map_.empty()) visit_inputs(*call, [&](Value v) { changes |= merged_[v] != 0; });
+    if (!map_.empty()) visit_all_inputs(*call, [&](Value v) { changes |= merged_[v] != 0; });
     return changes ? substitute(*trace_.arena, call, map_) : call;
   }
 

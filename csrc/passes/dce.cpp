@@ -24,7 +24,7 @@ bool LiveValues::need_size_from(const Call& call) {
     binds = true;
     needed = needed || values_[v] || (lengths_.count(*s) && !bound_.count(*s));
   });
-  if (binds && !needed) visit_inputs(call, [&](Value v) { needed = needed || values_[v]; });
+  if (binds && !needed) visit_all_inputs(call, [&](Value v) { needed = needed || values_[v]; });
   if (needed)
     visit_outputs(call, [&](Value v) {
       if (const std::optional<SymbolId> s = bound_symbol(v)) bound_.insert(*s);
@@ -49,7 +49,7 @@ Trace dce(const Trace& trace, bool keep_random) {
     bool live = read.need_size_from(call);
     visit_outputs(call, [&](Value v) { live = live || read[v]; });
     if (!live && !is_start(call) && !tags_within(call, kept)) continue;
-    visit_inputs(call, [&](Value v) { read.add(v); });
+    visit_all_inputs(call, [&](Value v) { read.add(v); });
     out.calls.push_back(&call);
   }
   std::reverse(out.calls.begin(), out.calls.end());

@@ -14,7 +14,7 @@ constexpr int64_t kMostBytes = 1 << 20;  // that these may make: they are in mem
 bool waits(const Call& call) {
   if (!tags_within(call, kHostSync | kDataDependent)) return false;
   bool on_gpu = false;
-  visit_inputs(
+  visit_all_inputs(
       call, [&](Value v) { on_gpu = on_gpu || (v.type().is_tensor() && v.tensor().device.type == DeviceType::cuda); });
   return on_gpu;
 }
@@ -30,7 +30,7 @@ int64_t product(const Dims& dims, int64_t unknown) {
 // A size that only the run finds is at most the number of elements of an operand: that of places where a mask holds.
 int64_t bytes_made(const Call& call) {
   int64_t elements = 1, bytes = 0;
-  visit_inputs(call, [&](Value v) {
+  visit_all_inputs(call, [&](Value v) {
     if (v.type().is_tensor()) elements = std::max(elements, product(v.shape(), kMostBytes));
   });
   visit_outputs(call, [&](Value v) {
@@ -72,7 +72,7 @@ class EarlyWaits {
       bytes += bytes_made(call);
       const bool other_wait = next > 0 && waits(call);
       if (needed.size() > kMostCalls || bytes > kMostBytes || other_wait || stays(call)) return;
-      visit_inputs(call, [&](Value v) {
+      visit_all_inputs(call, [&](Value v) {
         const int made = maker_[v];
         if (made < 0 || moved_[static_cast<size_t>(made)]) return;
         if (const auto i = static_cast<size_t>(made); std::find(needed.begin(), needed.end(), i) == needed.end())

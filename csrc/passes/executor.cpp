@@ -42,6 +42,12 @@ const Implementation* find_specialist(const ExecutorList& list, const Call& call
   return nullptr;
 }
 
+bool may_be_fused(const Call& call) {
+  if (call.op->executor.empty()) return true;
+  const std::shared_ptr<Executor> claimed_by = Executors::instance().find(call.op->executor);
+  return claimed_by && claimed_by->yields_to_fusion();
+}
+
 void Executor::register_implementation(std::string symbol, Implementation implementation) {
   implementations_[std::move(symbol)].push_back(std::move(implementation));
 }

@@ -68,6 +68,9 @@ class Executor {
   virtual bool fuses_sums() const { return false; }
   /// Whether what it runs instead of eager's operators may be used with numerics="eager".
   virtual bool has_eagers_bits() const { return true; }
+  /// Whether a fusion executor may take the calls that this one claims.  An executor that runs any call, one operator at a
+  /// time, says yes; one with kernels of its own keeps its calls.
+  virtual bool yields_to_fusion() const { return false; }
   /// Whether a product of a matrix and a vector may be a fused reduction, where the list fuses, instead of a call of
   /// this executor's.
   virtual bool yields_vector_products() const { return false; }
@@ -92,6 +95,9 @@ using ExecutorList = std::vector<std::shared_ptr<Executor>>;
 
 /// What takes the call before those executors that stand last in every list; null if nothing does.
 const Implementation* find_specialist(const ExecutorList& list, const Call& call);
+
+/// Whether a fusion executor may take the call: one that nobody has claimed, or whose executor yields to fusion.
+bool may_be_fused(const Call& call);
 
 /// Executors by name.
 class Executors {

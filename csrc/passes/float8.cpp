@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kUnit = 16;  // elements, that sizes of a float8 product are multiples of
 
 /// input @ weight^T + bias, or with the weight as it is if it is `by_columns`.
-struct Linear {
+struct LinearCall {
   Value input, weight;
   Arg bias;
   bool by_columns = false;
@@ -25,13 +25,13 @@ struct Linear {
 
 bool is_one(const Arg& a) { return a.is_literal_number() && a.real() == 1; }
 
-std::optional<Linear> linear_of(const Call& call) {
+std::optional<LinearCall> linear_of(const Call& call) {
   const Args a = call.arguments();
   const bool linear = call.op->full_name == "torch.linear", addmm = call.op->full_name == "torch.addmm";
   if (!linear && !addmm) return std::nullopt;
-  if (linear) return Linear{a.value("input"), a.value("weight"), a["bias"], false};
+  if (linear) return LinearCall{a.value("input"), a.value("weight"), a["bias"], false};
   if (!is_one(a["beta"]) || !is_one(a["alpha"]) || a.value("input").rank() != 1) return std::nullopt;
-  return Linear{a.value("mat1"), a.value("mat2"), a["input"], true};
+  return LinearCall{a.value("mat1"), a.value("mat2"), a["input"], true};
 }
 
 // Casts, and what is the tensor itself.
@@ -40,9 +40,9 @@ bool keeps_elements(const Call& call) {
   return std::all_of(call.body.begin(), call.body.end(), [](const Call* c) { return keeps_elements(*c); });
 }
 
-class Layers {
+class LinearLayers {
  public:
-  Layers(const Trace& trace, const Float8Options& options) {
+  LinearLayers(const Trace& trace, const Float8Options& options) {
     for (const Call* call : trace.calls) {
       visit_outputs(*call, [&](Value v) { makers_.set(v, call); });
       if (linear_of(*call)) last_ = call;
@@ -53,13 +53,13 @@ class Layers {
 
   /// The layer whose weight is an operand of the call; -1 if there is none.
   int operator[](const Call& call) const {
-    const std::optional<Linear> l = linear_of(call);
+    const std::optional<LinearCall> l = linear_of(call);
     return l ? layer_[parameter(l->weight)] : -1;
   }
 
   /// Why the call of a layer cannot, or should not, be in float8; empty if it can.
   std::string refusal(const Call& call) const {
-    const Linear l = *linear_of(call);
+    const LinearCall l = *linear_of(call);
     const TensorType &x = l.input.tensor(), &w = l.weight.tensor();
     if (&call == last_) return "it is the last linear layer";
     if (x.dtype != w.dtype || (x.dtype != DType::bf16 && x.dtype != DType::f16 && x.dtype != DType::f32))
@@ -87,9 +87,9 @@ class Layers {
   const Call* last_ = nullptr;
 };
 
-class Rewrite {
+class Float8Rewrite {
  public:
-  Rewrite(const Trace& trace, const Float8Options& options)
+  Float8Rewrite(const Trace& trace, const Float8Options& options)
       : trace_(trace), options_(options), layers_(trace, options), rewriter_(trace) {}
 
   Trace run() {
@@ -118,7 +118,7 @@ class Rewrite {
     const std::vector<const Call*> made = rewriter_.collect(call, [&] {
       const bool differentiates = call.output.value().requires_grad();
       b.set_grad_enabled(differentiates);
-      const Linear l = *linear_of(call);
+      const LinearCall l = *linear_of(call);
       const Value weight = l.by_columns ? transposed(l.weight) : l.weight;
       const int64_t first = layer.number * kKinds;
       Cast &x = cast(l.input, first + kInput), &w = cast(weight, first + kWeight);
@@ -177,7 +177,7 @@ class Rewrite {
 
   const Trace& trace_;
   const Float8Options& options_;
-  Layers layers_;
+  LinearLayers layers_;
   Rewriter rewriter_;
   Arg scales_;  // of all places
   std::unordered_map<ValueId, Cast> casts_;
@@ -187,7 +187,7 @@ class Rewrite {
 }  // namespace
 
 std::vector<std::string> float8_refusals(const Trace& trace, const Float8Options& options) {
-  const Layers layers(trace, options);
+  const LinearLayers layers(trace, options);
   std::vector<std::string> out(options.layers.size(), "no torch.linear of the program has its weight");
   std::vector<bool> any(out.size());
   for (const Call* call : trace.calls) {
@@ -203,7 +203,7 @@ std::vector<std::string> float8_refusals(const Trace& trace, const Float8Options
 
 Trace float8(const Trace& trace, const Float8Options& options) {
   if (options.layers.empty()) return trace;
-  return Rewrite(trace, options).run();
+  return Float8Rewrite(trace, options).run();
 }
 
 Trace float8_records(const Trace& trace) {

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kHeads = 1;  // the dimension of [batch, heads, rows, size]
 
 /// A tensor whose heads stand for `repeats` heads each.
-struct Grouped {
+struct GroupedHeads {
   Value heads;
   Dim repeats;
 };
@@ -36,7 +36,7 @@ class Grouper {
   bool group(const Call& call) {
     const Args a = call.arguments();
     if (a.flag("enable_gqa")) return false;
-    std::optional<Grouped> k = expanded(a.value("key")), v = expanded(a.value("value"));
+    std::optional<GroupedHeads> k = expanded(a.value("key")), v = expanded(a.value("value"));
     if (!k || !v || !k->repeats.same(v->repeats)) return false;
     ArgList args = call.args;
     auto set = [&](std::string_view param, Arg value) {
@@ -65,7 +65,7 @@ class Grouper {
 
   // reshape(broadcast(x, [b, h, n, t, d]), [b, h * n, t, d]) with x of shape [b, h, t, d], or of one head
   // broadcast(x, [b, n, t, d]).
-  std::optional<Grouped> expanded(Value v) {
+  std::optional<GroupedHeads> expanded(Value v) {
     if (v.tensor().rank() != 4) return std::nullopt;
     const Call* reshape = producers_.of(v);
     if (reshape && reshape->op->full_name == "prims.broadcast_in_dim") return of_one_head(v, reshape->args[0].value());
@@ -79,15 +79,15 @@ class Grouper {
     while (x && x.tensor().rank() == 5) x = before_broadcast(x);
     if (!x || x.tensor().rank() != 4 || x.requires_grad() != v.requires_grad()) return std::nullopt;
     if (!same(x.tensor().shape, {shape[0], shape[1], shape[3], shape[4]})) return std::nullopt;
-    return Grouped{x, shape[2]};
+    return GroupedHeads{x, shape[2]};
   }
 
-  static std::optional<Grouped> of_one_head(Value v, Value x) {
+  static std::optional<GroupedHeads> of_one_head(Value v, Value x) {
     const Dims& shape = v.shape();
     if (x.rank() != 4 || x.requires_grad() != v.requires_grad() ||
         !same(x.shape(), {shape[0], Dim(1), shape[2], shape[3]}))
       return std::nullopt;
-    return Grouped{x, shape[kHeads]};
+    return GroupedHeads{x, shape[kHeads]};
   }
 
   // The operand of a broadcast along the repeats only; none for anything else.

@@ -47,7 +47,7 @@ bool is_indifferent(const Call& call) {
 
 bool LaidOut::reads_any(const Call& call) const {
   bool reads = false;
-  visit_inputs(call, [&](Value v) { reads |= static_cast<bool>(now_[v]); });
+  visit_all_inputs(call, [&](Value v) { reads |= static_cast<bool>(now_[v]); });
   return reads;
 }
 
@@ -61,7 +61,7 @@ Arg LaidOut::as_it_was(Value v) {
 
 void LaidOut::again(const Call& call, bool indifferent) {
   Substitution inputs;
-  visit_inputs(call, [&](Value v) {
+  visit_all_inputs(call, [&](Value v) {
     if (now_[v]) inputs.replace(v, indifferent ? Arg(now_[v]) : as_it_was(v));
   });
   const Call* renamed = substitute(*trace_.arena, &call, inputs);

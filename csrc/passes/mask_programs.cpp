@@ -22,7 +22,7 @@ MaskPrograms::MaskPrograms(const Trace& trace, const MaskReader& reader) : trace
 // What the call makes is known if it has no effect and reads nothing else.
 void MaskPrograms::note(const Call& call) {
   bool constant = effects(call) == 0;
-  visit_inputs(call, [&](Value v) { constant = constant && is_known(v); });
+  visit_all_inputs(call, [&](Value v) { constant = constant && is_known(v); });
   if (constant) visit_outputs(call, [&](Value v) { makers_.set(v, &call); });
 }
 
@@ -50,7 +50,7 @@ const Trace& MaskPrograms::program_of(Value mask) {
     if (given_[v]) return read.set(v, 1);
     const Call* call = makers_[v];
     if (!needed.insert(call).second) return;
-    visit_inputs(*call, need);
+    visit_all_inputs(*call, need);
     calls.push_back(call);
   };
   need(mask);

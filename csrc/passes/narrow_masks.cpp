@@ -100,7 +100,7 @@ class Narrower {
     }
     if (!is_elementwise(*maker)) return 0;
     DimSet out = all_dims(v);
-    visit_inputs(*maker, [&](Value u) {
+    visit_all_inputs(*maker, [&](Value u) {
       if (u.type().is_tensor()) out &= repeats(u, depth + 1);
     });
     return out;
@@ -114,8 +114,8 @@ class Narrower {
   static bool is_elementwise(const Call& call) {
     if (!call.op->has(kPointwise) || effects(call) != 0 || !call.output.is_value()) return false;
     bool same_shape = true;
-    visit_inputs(call,
-                 [&](Value u) { same_shape &= !u.type().is_tensor() || same(u.shape(), call.output.value().shape()); });
+    visit_all_inputs(
+        call, [&](Value u) { same_shape &= !u.type().is_tensor() || same(u.shape(), call.output.value().shape()); });
     return same_shape;
   }
 
@@ -123,7 +123,7 @@ class Narrower {
   static bool carries_as_operands(const Call& call) {
     if (!call.output.is_value() || !call.output.value().type().is_tensor()) return false;
     bool any = false;
-    visit_inputs(call, [&](Value u) { any |= u.requires_grad(); });
+    visit_all_inputs(call, [&](Value u) { any |= u.requires_grad(); });
     return any == call.output.value().requires_grad();
   }
 

@@ -34,13 +34,13 @@ Arg narrowed(const Expr& wide, const TensorType& out) {
   return wide.builder()("prims.restride", part, out.strides).arg();
 }
 
-Value Sources::behind_views(Value v) const {
+Value ValueMakers::behind_views(Value v) const {
   for (const Call* view = makers_[v]; view && is_pure_view(*view) && view->args[0].is_tensor(); view = makers_[v])
     v = view->args[0].value();
   return v;
 }
 
-bool Sources::is_computed(Value v) const {
+bool ValueMakers::is_computed(Value v) const {
   const Call* maker = makers_[behind_views(v)];
   return maker && maker->op->executor.empty() && !(maker->op->tags & (kMatmul | kInput));
 }

@@ -27,7 +27,7 @@ Expr padded_to(Builder& b, Value v, const std::vector<int64_t>& sizes);
 Arg narrowed(const Expr& wide, const TensorType& out);
 
 /// What makes the values of a trace while it is rewritten.
-class Sources {
+class ValueMakers {
  public:
   void add(const Call& call) {
     visit_outputs(call, [&](Value v) { makers_.set(v, &call); });

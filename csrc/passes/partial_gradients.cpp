@@ -36,7 +36,7 @@ std::vector<const Call*> live_calls(const std::vector<const Call*>& calls, Value
     bool wanted = false;
     visit_outputs(**it, [&](Value v) { wanted |= read[v] != 0; });
     if (!wanted && !tags_within(**it, kCollective | kWrite | kState)) continue;
-    visit_inputs(**it, [&](Value v) { read.set(v, 1); });
+    visit_all_inputs(**it, [&](Value v) { read.set(v, 1); });
     live.push_back(*it);
   }
   std::reverse(live.begin(), live.end());

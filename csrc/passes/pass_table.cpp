@@ -299,7 +299,7 @@ constexpr Pass kEach[] = {
 #undef RUN
 
 struct Meaning {
-  Condition bit;
+  PassCondition bit;
   const char* text;
   bool (*holds)(const Trace&, const State&);
 };

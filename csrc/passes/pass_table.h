@@ -32,12 +32,12 @@ struct PipelineState {
   Half half = Half::Forward;
   Repeated repeated;
   distributed::Positions positions;
-  const Executor* fusion = nullptr;  ///< whose turn it is
+  const Executor* fusion = nullptr;  ///< the one that fuses now
   std::set<size_t> too_late;         ///< parameters that the backward must take from the forward
 };
 
 /// When a pass runs: all of the bits that are set have to hold.  What each means, condition_text() says.
-enum Condition : unsigned {
+enum PassCondition : unsigned {
   kAlways = 0,
   kFuses = 1 << 0,
   kOwnRounding = 1 << 1,

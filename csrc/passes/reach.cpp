@@ -5,7 +5,7 @@
 namespace thunder {
 namespace {
 
-class Walk {
+class ReachSearch {
  public:
   void add(Value v, uint64_t bits) {
     if (v && v.requires_grad() && bits) bits_[v] |= bits;
@@ -22,11 +22,11 @@ class Walk {
   void back(const Call& call) {
     if (!call.op->vjp && !call.body.empty()) return back(call.body);
     uint64_t bits = 0;
-    for_each_value(call.output, [&](Value v) {
+    visit_values(call.output, [&](Value v) {
       if (auto it = bits_.find(v); it != bits_.end()) bits |= it->second;
     });
     if (bits == 0) return;
-    for (const Arg& a : call.args) for_each_value(a, [&](Value v) { add(v, bits); });
+    for (const Arg& a : call.args) visit_values(a, [&](Value v) { add(v, bits); });
   }
 
   std::unordered_map<Value, uint64_t, ValueHash> bits_;
@@ -36,7 +36,7 @@ class Walk {
 
 std::unordered_map<Value, uint64_t, ValueHash> reached_from_values(const Trace& trace,
                                                                    const std::vector<size_t>& differentiable) {
-  Walk walk;
+  ReachSearch walk;
   for (size_t k = 0; k < differentiable.size(); ++k)
     walk.add(trace.output.items().at(differentiable[k]).value(), reach_bit(k));
   walk.back(trace.calls);

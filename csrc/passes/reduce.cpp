@@ -13,7 +13,7 @@
 namespace thunder {
 namespace {
 
-using Check = std::function<bool(const Trace&)>;
+using TraceCheck = std::function<bool(const Trace&)>;
 
 bool can_be_given(Value v) { return v.type().is_tensor() || v.type().is_number(); }
 
@@ -41,7 +41,7 @@ Trace needed_part(Trace t) {
   t.calls.erase(std::remove_if(t.calls.begin(), t.calls.end(), is_del), t.calls.end());
   t = dce(t, false);
   ValueMap<char> read;
-  for (const Call* c : t.calls) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
+  for (const Call* c : t.calls) visit_all_inputs(*c, [&](Value v) { read.set(v, 1); });
   visit_values(t.output, [&](Value v) { read.set(v, 1); });
   t.inputs.erase(std::remove_if(t.inputs.begin(), t.inputs.end(), [&](Value v) { return !read[v]; }), t.inputs.end());
   return t;
@@ -49,7 +49,7 @@ Trace needed_part(Trace t) {
 
 class Reducer {
  public:
-  Reducer(const Trace& trace, const Check& check) : check_(check), best_(trace) {}
+  Reducer(const Trace& trace, const TraceCheck& check) : check_(check), best_(trace) {}
 
   Trace run() {
     THUNDER_CHECK(check_(best_), Value, "reduce", "the check does not hold for the whole trace, of ",
@@ -134,7 +134,7 @@ class Reducer {
     bool possible = true;
     for (size_t i = 0; i < best_.calls.size(); ++i) {
       const bool goes = i >= first && i < last;
-      visit_inputs(*best_.calls[i], [&](Value v) {
+      visit_all_inputs(*best_.calls[i], [&](Value v) {
         if (goes && kept[v] && v.type().is_tensor()) results.push_back(v);
         if (goes || !made[v]) return;
         possible = possible && can_be_given(v);
@@ -148,12 +148,12 @@ class Reducer {
     return needed_part(std::move(out));
   }
 
-  const Check& check_;
+  const TraceCheck& check_;
   Trace best_;
 };
 
 }  // namespace
 
-Trace reduce(const Trace& trace, const Check& check) { return Reducer(trace, check).run(); }
+Trace reduce(const Trace& trace, const TraceCheck& check) { return Reducer(trace, check).run(); }
 
 }  // namespace thunder

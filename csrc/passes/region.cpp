@@ -22,11 +22,11 @@ RegionValues values_of(const Trace& trace, const CallSet& members) {
   RegionValues out;
   ValueSet made, seen, read_outside;
   for (const Call* c : trace.calls)
-    if (!members.count(c)) visit_inputs(*c, [&](Value v) { read_outside.set(v, 1); });
+    if (!members.count(c)) visit_all_inputs(*c, [&](Value v) { read_outside.set(v, 1); });
   visit_values(trace.output, [&](Value v) { read_outside.set(v, 1); });
   for (const Call* c : trace.calls) {
     if (!members.count(c)) continue;
-    visit_inputs(*c, [&](Value v) {
+    visit_all_inputs(*c, [&](Value v) {
       if (made[v] || seen[v]) return;
       seen.set(v, 1);
       out.inputs.push_back(v);
@@ -40,9 +40,9 @@ RegionValues values_of(const Trace& trace, const CallSet& members) {
 }
 
 // Puts calls in an order in which each comes after what it needs, by asking for each in the trace's order.
-class Scheduler {
+class DependencyOrder {
  public:
-  Scheduler(const Trace& trace, const CallSet& members, const Call* region) : region_(region) {
+  DependencyOrder(const Trace& trace, const CallSet& members, const Call* region) : region_(region) {
     const Call* effect = nullptr;
     for (const Call* c : trace.calls) {
       const Call* node = members.count(c) ? region : c;
@@ -61,7 +61,7 @@ class Scheduler {
     THUNDER_CHECK(open_.insert(call).second, Value, region_->op->name,
                   "a call of the region needs a call outside of it that needs "
                   "a call of the region: they cannot be replaced by one call");
-    visit_inputs(*call, [&](Value v) {
+    visit_all_inputs(*call, [&](Value v) {
       if (const Call* maker = maker_[v]; maker && maker != call) place(maker);
     });
     for (const auto& [later, earlier] : after_)
@@ -108,7 +108,7 @@ Trace replace_region(const Trace& trace, const std::vector<const Call*>& region,
                                                  .body = std::move(body),
                                                  .location = nullptr,
                                                  .symbols = {}});
-  Scheduler scheduler(trace, members, call);
+  DependencyOrder scheduler(trace, members, call);
   for (const Call* c : trace.calls)
     if (!members.count(c)) scheduler.place(c);
     else if (c == call->body.back()) scheduler.place(call);

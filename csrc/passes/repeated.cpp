@@ -6,7 +6,7 @@ namespace thunder {
 namespace {
 
 void count(const Call& call, ValueMap<int>& reads) {
-  if (call.body.empty()) visit_inputs(call, [&](Value v) { reads.set(v, reads[v] + 1); });
+  if (call.body.empty()) visit_all_inputs(call, [&](Value v) { reads.set(v, reads[v] + 1); });
   for (const Call* inner : call.body) count(*inner, reads);
 }
 
@@ -49,8 +49,8 @@ Visible visible_values(const Trace& trace) {
       if (cast && is_short(v)) out.rounded.set(v, 1);
     });
     bool of_short = false;
-    visit_inputs(*c, [&](Value v) { of_short = of_short || is_short(v); });
-    if (of_short && jumps(*c)) visit_inputs(*c, [&](Value v) { out.rounded.set(v, 1); });
+    visit_all_inputs(*c, [&](Value v) { of_short = of_short || is_short(v); });
+    if (of_short && jumps(*c)) visit_all_inputs(*c, [&](Value v) { out.rounded.set(v, 1); });
   }
   return out;
 }

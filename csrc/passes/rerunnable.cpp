@@ -31,7 +31,7 @@ bool carries(Value v) { return v.type().is_tensor() && v.tensor().requires_grad;
 
 bool reads_carrier(const Call& call) {
   bool reads = false;
-  visit_inputs(call, [&](Value v) { reads |= carries(v); });
+  visit_all_inputs(call, [&](Value v) { reads |= carries(v); });
   return reads;
 }
 
@@ -43,7 +43,7 @@ void add_needed(const std::vector<const Call*>& calls, ValueSet& needed) {
     visit_outputs(call, [&](Value v) { wanted |= needed[v] != 0; });
     if (!wanted) continue;
     if (!call.body.empty()) add_needed(call.body, needed);
-    else visit_inputs(call, [&](Value v) { needed.set(v, 1); });
+    else visit_all_inputs(call, [&](Value v) { needed.set(v, 1); });
   }
 }
 
@@ -59,7 +59,7 @@ Rerunnable rerunnable(const Trace& trace, const std::vector<size_t>& outputs) {
 
   Rerunnable out{chosen, {}, problem_of(chosen)};
   ValueSet needed;
-  for_each_value(chosen.output, [&](Value v) { needed.set(v, 1); });
+  visit_values(chosen.output, [&](Value v) { needed.set(v, 1); });
   add_needed(chosen.calls, needed);
   for (Value v : chosen.inputs) out.matters.push_back(needed[v]);
 

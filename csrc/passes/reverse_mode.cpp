@@ -65,7 +65,7 @@ bool is_differentiable(const Call& call, const std::vector<const Call*>& rule) {
   const Stopped stopped(call);
   return std::all_of(rule.begin(), rule.end(), [&](const Call* made) {
     bool reads = false;
-    visit_inputs(*made, [&](Value v) { reads |= stopped[v]; });
+    visit_all_inputs(*made, [&](Value v) { reads |= stopped[v]; });
     return !reads && has_rule(*made);
   });
 }

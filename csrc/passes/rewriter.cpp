@@ -60,7 +60,7 @@ void Rewriter::replace_outputs(const Call& call, const Arg& results, const std::
 std::vector<const Call*> Rewriter::current(const Call* call) {
   if (map_.empty()) return {call};
   char worst = 0;
-  visit_inputs(*call, [&](Value v) { worst = std::max(worst, replaced_[v]); });
+  visit_all_inputs(*call, [&](Value v) { worst = std::max(worst, replaced_[v]); });
   if (worst == 0) return {call};
   const Call* renamed = substitute(*trace_.arena, call, map_);
   // An executor's operator was made for these types, and one that steers the program has none.
@@ -76,7 +76,7 @@ std::vector<const Call*> Rewriter::current(const Call* call) {
 std::vector<const Call*> Rewriter::with_layouts_of(const Call& call) {
   Substitution map;
   std::vector<const Call*> made = collect(call, [&] {
-    visit_inputs(call, [&](Value v) {
+    visit_all_inputs(call, [&](Value v) {
       Arg now = map_(v);
       if (replaced_[v] == 2 && now.is_value() && now.value().type().is_tensor() && v.type().is_tensor())
         now = in_layout_of(v.tensor(), builder.expr(now)).arg();

@@ -24,7 +24,7 @@ bool walks_along_rows(const Call& call) {
 class RowMajor {
  public:
   explicit RowMajor(const Trace& trace) : trace_(trace), layouts_(trace) {
-    for (const Call* c : trace.calls) visit_inputs(*c, [&](Value v) { readers_[v.id()].push_back(c); });
+    for (const Call* c : trace.calls) visit_all_inputs(*c, [&](Value v) { readers_[v.id()].push_back(c); });
   }
 
   Trace run() {
@@ -54,7 +54,7 @@ class RowMajor {
     const Value out = call.output.value();
     if (!is_permuted(out.tensor())) return false;
     bool one_is_by_rows = false;
-    visit_inputs(call, [&](Value v) {
+    visit_all_inputs(call, [&](Value v) {
       one_is_by_rows |= v.type().is_tensor() && has_known_layout(v.tensor()) && is_contiguous(v.tensor()) &&
                         v.rank() >= 2 && v.shape().back().same(out.shape().back());
     });

@@ -29,7 +29,7 @@ constexpr int64_t kLeastElements = int64_t{1} << 16;
 int64_t usual(const Dim& d) { return usual_value(d, kUsual); }
 
 /// base, with source added to its rows at index.
-struct Sum {
+struct RowSum {
   Value base;  ///< none for zeros that are not in the program
   Value source;
   size_t dim = 0;
@@ -57,9 +57,9 @@ bool holds_sum(const Call& call) {
 // ---- which sums there are -------------------------------------------------------------------------------------------
 
 // index_add, scatter_add and scatter_reduce of whole rows.
-std::optional<Sum> along_one_dimension(const Producers& producers, const Call& call) {
+std::optional<RowSum> along_one_dimension(const Producers& producers, const Call& call) {
   const Args a = call.arguments();
-  Sum sum;
+  RowSum sum;
   sum.base = a.value("a");
   sum.source = call.args[3].value();
   const Value index = a.value("index");
@@ -81,10 +81,10 @@ std::optional<Sum> along_one_dimension(const Producers& producers, const Call& c
   return sum;
 }
 
-std::optional<Sum> of_index_put(const Producers& producers, const Call& call) {
+std::optional<RowSum> of_index_put(const Producers& producers, const Call& call) {
   const Args a = call.arguments();
   if (!a.flag("accumulate")) return std::nullopt;
-  Sum sum;
+  RowSum sum;
   sum.base = a.value("a");
   sum.source = a.value("values");
   auto found = index_of_list(producers, a["indices"], sum.base.shape(), sum.dim);
@@ -99,11 +99,11 @@ std::optional<Sum> of_index_put(const Producers& producers, const Call& call) {
   return sum;
 }
 
-std::optional<Sum> of_embedding(const Producers& producers, const Call& call) {
+std::optional<RowSum> of_embedding(const Producers& producers, const Call& call) {
   const Args a = call.arguments();
   const Arg &rows = a["num_weights"], &padding = a["padding_idx"];
   if (rows.is_value() || padding.is_value() || !padding.dim().is_constant() || a.flag("sparse")) return std::nullopt;
-  Sum sum;
+  RowSum sum;
   sum.source = a.value("grad");
   const Value indices = a.value("indices");
   if (!producers.is_visible(indices)) return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<Sum> of_embedding(const Producers& producers, const Call& call) {
   return sum;
 }
 
-std::optional<Sum> sum_of(const Producers& producers, const Call& call) {
+std::optional<RowSum> sum_of(const Producers& producers, const Call& call) {
   const std::string& name = call.op->full_name;
   if (name == kGradient) return of_embedding(producers, call);
   if (name == "prims.index_put") return of_index_put(producers, call);
@@ -142,7 +142,7 @@ bool adds_up(DType t, bool eager) {
   return !eager || (t != DType::bf16 && t != DType::f16);
 }
 
-bool costs_less(const Producers& producers, const Sum& sum, const TensorType& out) {
+bool costs_less(const Producers& producers, const RowSum& sum, const TensorType& out) {
   const int64_t entries = usual(sum.index.count());
   if (entries == 0) return false;
   if (!are_zeros(producers, sum.base) && usual(sum.index.rows()) > kFewRows * entries) return false;
@@ -150,7 +150,7 @@ bool costs_less(const Producers& producers, const Sum& sum, const TensorType& ou
 }
 
 // The grouping of its index pays for this sum alone.
-bool stands_alone(const Sum& sum) {
+bool stands_alone(const RowSum& sum) {
   if (sum.sorts && usual(sum.index.rows()) <= kFewRows * usual(sum.index.count())) return true;
   if (sum.width() < kLeastWidth) return false;
   return sum.source.tensor().device.type == DeviceType::cpu || usual(sum.index.count()) * sum.width() >= kLeastElements;
@@ -189,7 +189,7 @@ class RowSums {
   void find_wide(const Call& call) {
     if (!holds_sum(call) || is_taken(call)) return;
     if (may_be_sum(*call.op)) {
-      std::optional<Sum> sum = found(call);
+      std::optional<RowSum> sum = found(call);
       if (!sum) return;
       if (!sum->index.wraps) unwrapped_.insert(sum->index.key());
       if (stands_alone(*sum)) alone_.push_back(std::move(sum->index));
@@ -200,10 +200,10 @@ class RowSums {
     producers_.show(call, false);
   }
 
-  std::optional<Sum> found(const Call& call) {
+  std::optional<RowSum> found(const Call& call) {
     const TensorType& out = call.output.value().tensor();
     if (!adds_up(out.dtype, options_.eager_numerics) || !is_contiguous(out)) return std::nullopt;
-    std::optional<Sum> sum = sum_of(producers_, call);
+    std::optional<RowSum> sum = sum_of(producers_, call);
     if (!sum || sum->source.rank() == 0) return std::nullopt;
     // What is added to has its own layout then.
     if (sum->base && !is_contiguous(sum->base.tensor())) return std::nullopt;
@@ -221,7 +221,7 @@ class RowSums {
   }
 
   // That executor takes a sum of this type.
-  bool runs_as_kernel(const Call& call, const Sum& sum) {
+  bool runs_as_kernel(const Call& call, const RowSum& sum) {
     const std::vector<const Call*> trial = rewriter_.collect(call, [&] {
       Expr places = b_("prims.iota", sum.source.shape()[0], 0, 1, kw("dtype", DType::i64),
                        kw("device", sum.source.tensor().device));
@@ -232,8 +232,8 @@ class RowSums {
   }
 
   // A sum that stands alone, or beside one of the same index that does.
-  std::optional<Sum> wanted(const Call& call) {
-    std::optional<Sum> sum = found(call);
+  std::optional<RowSum> wanted(const Call& call) {
+    std::optional<RowSum> sum = found(call);
     return sum && wide_.contains(key_of(sum->index)) ? sum : std::nullopt;
   }
 
@@ -258,7 +258,7 @@ class RowSums {
     producers_.add(call);
     if (!holds_sum(call) || is_taken(call)) return append(call);
     if (may_be_sum(*call.op)) {
-      const std::optional<Sum> sum = wanted(call);
+      const std::optional<RowSum> sum = wanted(call);
       return sum ? replace(call, *sum) : append(call);
     }
     producers_.show(call, true);
@@ -277,7 +277,7 @@ class RowSums {
     return 1;
   }
 
-  size_t replace(const Call& call, const Sum& sum) {
+  size_t replace(const Call& call, const RowSum& sum) {
     Arg result;
     const std::vector<const Call*> made = rewriter_.collect(call, [&] { result = summed(sum, call.output.value()); });
     rewriter_.replace_outputs(call, result, "row_sums");
@@ -312,7 +312,7 @@ class RowSums {
     return b_("prims.broadcast_in_dim", each, shape, Arg(std::vector<int64_t>{static_cast<int64_t>(dim)}));
   }
 
-  Arg summed(const Sum& sum, Value out) {
+  Arg summed(const RowSum& sum, Value out) {
     Grouped& g = grouped(sum.index);
     Dims shape = out.shape();  // with one dimension of rows
     const auto at = shape.begin() + static_cast<std::ptrdiff_t>(sum.dim);
@@ -323,7 +323,7 @@ class RowSums {
     return ops::reshape(joined(sum, g, total, shape), out.shape());
   }
 
-  Expr total_of(const Sum& sum, Grouped& g, const Dims& shape) {
+  Expr total_of(const RowSum& sum, Grouped& g, const Dims& shape) {
     if (const std::optional<Arg> number = constant_of(producers_, sum.source)) {
       Expr each = b_("prims.convert_element_type", counts(g), sum.source.dtype());
       return spread(number->real() == 1 ? each : b_("torch.mul", each, *number), shape, sum.dim);
@@ -337,7 +337,7 @@ class RowSums {
   }
 
   // What rows are taken from must be there before the sum: where it is computed, it should not be more than is taken.
-  bool reads_less(const Sum& sum, const Gather& from) const {
+  bool reads_less(const RowSum& sum, const Gather& from) const {
     return producers_.is_input(from.rows) || usual(from.rows.shape()[sum.dim]) <= usual(sum.index.count());
   }
 
@@ -356,7 +356,7 @@ class RowSums {
   }
 
   // With what the rows were before.
-  Expr joined(const Sum& sum, Grouped& g, const Expr& total, const Dims& shape) {
+  Expr joined(const RowSum& sum, Grouped& g, const Expr& total, const Dims& shape) {
     const bool mean = sum.kind == "mean";
     if (sum.include_self) {
       const bool zeros = are_zeros(producers_, sum.base);

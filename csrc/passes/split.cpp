@@ -148,7 +148,7 @@ class Splitter {
       const Call& call = *calls_[i];
       if (!may_recompute(call)) continue;
       std::set<int> buckets;
-      visit_inputs(call, [&](Value v) { buckets.insert(asked[v].begin(), asked[v].end()); });
+      visit_all_inputs(call, [&](Value v) { buckets.insert(asked[v].begin(), asked[v].end()); });
       int64_t all = 0, largest = 0, made = 0;
       for (int b : buckets) {
         all += options_.bucket_bytes[static_cast<size_t>(b)];
@@ -169,7 +169,7 @@ class Splitter {
     ValueMap<int> readers(0);
     for (size_t i = 0; i < forward_calls_; ++i) {
       const bool fusible = is_fusible(*calls_[i]);
-      visit_inputs(*calls_[i], [&](Value v) {
+      visit_all_inputs(*calls_[i], [&](Value v) {
         if (!fusible) in_memory_.set(aliases_.root(v), 1);
         readers.set(v, readers[v] + 1);
       });
@@ -179,7 +179,7 @@ class Splitter {
       if (!calls_[i]->output.is_value() || readers[calls_[i]->output.value()] < 2) continue;
       const int64_t size = bytes(calls_[i]->output.value());
       int operands = 0;
-      visit_inputs(*calls_[i], [&](Value v) { operands += bytes(v) * 2 >= size; });
+      visit_all_inputs(*calls_[i], [&](Value v) { operands += bytes(v) * 2 >= size; });
       if (operands > 1) in_memory_.set(aliases_.root(calls_[i]->output.value()), 1);
     }
   }
@@ -190,8 +190,8 @@ class Splitter {
     static const Op *eq = Registry::instance().find("prims.eq"), *ne = Registry::instance().find("prims.ne");
     if (call.op == eq || call.op == ne) {
       int tensors = 0;
-      visit_inputs(call, [&](Value v) { tensors += v.type().is_tensor(); });
-      visit_inputs(call, [&](Value v) {
+      visit_all_inputs(call, [&](Value v) { tensors += v.type().is_tensor(); });
+      visit_all_inputs(call, [&](Value v) {
         if (tensors > 1 && from_forward(v)) compared_.set(aliases_.root(v), 1);
       });
     }
@@ -228,7 +228,7 @@ class Splitter {
     for (size_t i = forward_calls_; i < calls_.size(); ++i) {
       find_compared(*calls_[i]);
       find_convolved(*calls_[i]);
-      visit_inputs(*calls_[i], demand);
+      visit_all_inputs(*calls_[i], demand);
     }
     for (const Arg& g : joint_.gradients()) visit_values(g, demand);
     for (size_t i = 0; i < nodes_.size(); ++i) connect(static_cast<int>(i));
@@ -267,7 +267,7 @@ class Splitter {
     const bool compared = compared_[node.root] && !is_regathered(call);
     if (kept_whole || compared || convolved_[node.root] || is_small_operand(node.root) || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
-    visit_inputs(call, [&](Value v) {
+    visit_all_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
       Value root = aliases_.root(v);
       if (root == node.root || is_free(root)) return;
@@ -299,7 +299,7 @@ class Splitter {
     t.output = joint_.trace.output.items()[1];
     out_ = &t.calls;
     for (size_t i = forward_calls_; i < calls_.size(); ++i) {
-      visit_inputs(*calls_[i], [&](Value v) { need(v); });
+      visit_all_inputs(*calls_[i], [&](Value v) { need(v); });
       t.calls.push_back(calls_[i]);
     }
     visit_values(t.output, [&](Value v) { need(v); });
@@ -319,7 +319,7 @@ class Splitter {
               if (Value number = backward.arena->symbol_value(s)) need(number);
     };
     for (const Call* c : backward.calls) {
-      visit_inputs(*c, of_value);
+      visit_all_inputs(*c, of_value);
       visit_outputs(*c, of_value);
     }
   }
@@ -337,7 +337,7 @@ class Splitter {
     visit_outputs(call, [&](Value o) { available_.set(o, 1); });
     if (emitted_[index]) return;
     emitted_[index] = 1;
-    visit_inputs(call, [&](Value u) { need(u); });
+    visit_all_inputs(call, [&](Value u) { need(u); });
     out_->push_back(&call);
   }
 

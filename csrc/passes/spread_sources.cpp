@@ -17,9 +17,10 @@ Dims without_ones(const Dims& shape) {
   return out;
 }
 
-class Sources {
+class SourceSpreading {
  public:
-  Sources(const Trace& trace, size_t forward_calls) : trace_(trace), forward_calls_(forward_calls), rewriter_(trace) {
+  SourceSpreading(const Trace& trace, size_t forward_calls)
+      : trace_(trace), forward_calls_(forward_calls), rewriter_(trace) {
     for (const Call* c : trace.calls)
       if (c->output.is_value()) maker_.set(c->output.value(), c);
   }
@@ -42,7 +43,7 @@ class Sources {
       const Call& call = *out.calls[i];
       const bool names = call.output.is_value() && (call.op->has(kView) || identity_source(call));
       if (names && !read[call.output.value()]) out.calls.erase(out.calls.begin() + static_cast<ptrdiff_t>(i));
-      else visit_inputs(call, [&](Value v) { read.set(v, 1); });
+      else visit_all_inputs(call, [&](Value v) { read.set(v, 1); });
     }
     return out;
   }
@@ -88,6 +89,6 @@ class Sources {
 
 }  // namespace
 
-Trace spread_sources(const Trace& trace, size_t forward_calls) { return Sources(trace, forward_calls).run(); }
+Trace spread_sources(const Trace& trace, size_t forward_calls) { return SourceSpreading(trace, forward_calls).run(); }
 
 }  // namespace thunder

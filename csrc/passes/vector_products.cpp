@@ -15,9 +15,9 @@ namespace thunder {
 namespace {
 
 /// out[n] = the sum of matrix[n, k] * vector[k], and bias[n].
-struct Product {
+struct VectorProduct {
   Value matrix, vector, bias;
-  bool turned = false;  ///< the matrix is given as [k, n]
+  bool transposed = false;  ///< the matrix is given as [k, n]
 };
 
 /// All sizes but that of dimension `but` are 1.
@@ -30,20 +30,20 @@ bool is_vector(const TensorType& t, size_t but) {
 /// The rows that are added up lie together.
 bool lies_by(const TensorType& matrix, size_t terms) { return matrix.strides[terms].same(1); }
 
-std::optional<Product> linear(Value x, Value w, const Arg& bias) {
+std::optional<VectorProduct> linear(Value x, Value w, const Arg& bias) {
   if (w.rank() != 2 || !is_vector(x.tensor(), x.shape().size() - 1) || !lies_by(w.tensor(), 1)) return std::nullopt;
-  Product p{.matrix = w, .vector = x, .bias = {}};
+  VectorProduct p{.matrix = w, .vector = x, .bias = {}};
   if (bias.is_none()) return p;
   p.bias = bias.value();
   if (p.bias.rank() != 1 || !p.bias.shape()[0].same(w.shape()[0]) || p.bias.dtype() != w.dtype()) return std::nullopt;
   return p;
 }
 
-std::optional<Product> product(Value a, Value b) {
+std::optional<VectorProduct> product(Value a, Value b) {
   if (b.rank() == 2 && is_vector(a.tensor(), a.shape().size() - 1) && lies_by(b.tensor(), 0))
-    return Product{.matrix = b, .vector = a, .bias = {}, .turned = true};
+    return VectorProduct{.matrix = b, .vector = a, .bias = {}, .transposed = true};
   if (a.rank() == 2 && b.rank() >= 1 && b.rank() <= 2 && is_vector(b.tensor(), 0) && lies_by(a.tensor(), 1))
-    return Product{.matrix = a, .vector = b, .bias = {}};
+    return VectorProduct{.matrix = a, .vector = b, .bias = {}};
   return std::nullopt;
 }
 
@@ -53,7 +53,7 @@ bool is_product(const std::string& name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-std::optional<Product> product_of(const Call& call, const VectorProductLimits& limits) {
+std::optional<VectorProduct> product_of(const Call& call, const VectorProductLimits& limits) {
   const std::string& name = call.op->full_name;
   if (!is_product(name) || !call.args[0].is_tensor() || !call.args[1].is_tensor() || !call.output.is_value())
     return std::nullopt;
@@ -62,10 +62,10 @@ std::optional<Product> product_of(const Call& call, const VectorProductLimits& l
   const bool type = is_16_bit(a.dtype) || a.dtype == DType::f32;
   if (!type || a.dtype != b.dtype || a.device.type != DeviceType::cuda || !(a.device == b.device)) return std::nullopt;
   if (a.rank() < 1 || b.rank() < 1 || !is_constant(a) || !is_constant(b)) return std::nullopt;
-  const std::optional<Product> p =
+  const std::optional<VectorProduct> p =
       name.ends_with("linear") ? linear(first, second, call.args[2]) : product(first, second);
   if (!p) return std::nullopt;
-  const int64_t terms = p->matrix.shape()[p->turned ? 0 : 1].constant();
+  const int64_t terms = p->matrix.shape()[p->transposed ? 0 : 1].constant();
   const int64_t elements = p->matrix.tensor().numel().constant();
   return terms >= limits.least_terms && elements >= limits.least_elements ? p : std::nullopt;
 }
@@ -94,9 +94,9 @@ bool is_divided(const std::vector<const Call*>& made, const ExecutorList& before
   });
 }
 
-Arg sum_of_rows(Builder& b, const Product& p, const TensorType& out) {
+Arg sum_of_rows(Builder& b, const VectorProduct& p, const TensorType& out) {
   using namespace ops;
-  const Expr matrix = p.turned ? b("prims.transpose", p.matrix, Arg::list({1, 0})) : Expr(b, p.matrix);
+  const Expr matrix = p.transposed ? b("prims.transpose", p.matrix, Arg::list({1, 0})) : Expr(b, p.matrix);
   const Dims shape = matrix.shape();
   const Formula vector = compute(b, reshape(b, p.vector, {shape[1]}));
   const Formula spread_out(b("prims.broadcast_in_dim", vector, shape, Arg::list({1})));
@@ -114,7 +114,7 @@ Trace vector_products(const Trace& trace, const ExecutorList& executors, const V
   Rewriter rewriter(trace);
   for (const Call* original : trace.calls)
     for (const Call* call : rewriter.current(original)) {
-      const std::optional<Product> p = product_of(*call, limits);
+      const std::optional<VectorProduct> p = product_of(*call, limits);
       const std::optional<ExecutorList> before = p ? before_fusion(*call, executors) : std::nullopt;
       std::vector<const Call*> made;
       Arg result;

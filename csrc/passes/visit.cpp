@@ -106,7 +106,7 @@ void Aliases::adopt(const Call& call) {
     Value r = root(v);
     if (r == v) return;
     bool outside = false;
-    visit_inputs(call, [&](Value i) { outside |= i == r || root(i) == r; });
+    visit_all_inputs(call, [&](Value i) { outside |= i == r || root(i) == r; });
     if (outside) return;
     for (const auto& [inner, owner] : adopted)
       if (inner == r) return roots_.set(v, owner);

@@ -1,4 +1,4 @@
-// What passes share: walking values without std::function, tables by value, effects, and opening composites.
+// What passes share: walks through bodies, tables by value, effects, and opening composites.
 #pragma once
 
 #include <cstddef>
@@ -11,32 +11,11 @@
 
 namespace thunder {
 
-/// Calls `fn(Value)` for every value in the argument, in order, containers included.
-template <class F>
-void visit_values(const Arg& arg, F&& fn) {
-  switch (arg.kind()) {
-    case Arg::Kind::Value: fn(arg.value()); break;
-    case Arg::Kind::List:
-    case Arg::Kind::Tuple:
-      for (const Arg& a : arg.items()) visit_values(a, fn);
-      break;
-    case Arg::Kind::Dict:
-      for (const auto& [key, item] : arg.entries()) visit_values(item, fn);
-      break;
-    case Arg::Kind::Slice:
-      visit_values(arg.slice().start, fn);
-      visit_values(arg.slice().stop, fn);
-      visit_values(arg.slice().step, fn);
-      break;
-    default: break;
-  }
-}
-
 /// The numbers that bind symbols in the call or in its body: a pass that opens the call later needs them as well.
 template <class F>
-void visit_symbols(const Call& call, F&& fn) {
+void visit_all_symbol_values(const Call& call, F&& fn) {
   for (Value v : call.symbols) fn(v);
-  for (const Call* inner : call.body) visit_symbols(*inner, fn);
+  for (const Call* inner : call.body) visit_all_symbol_values(*inner, fn);
 }
 
 /// The operator that a call stands for, whoever runs it: "torch.linear", "prims.all_gather".
@@ -50,19 +29,15 @@ inline const Call* unclaimed(const Call& call, Arena& arena) {
   return arena.make_call(std::move(out));
 }
 
-/// Every value that the call reads, now or when it is opened.  Symbols that the body binds for itself are among them.
+/// Every value that the call reads, now or when it is opened: visit_own_inputs() and the symbols of the calls in the body,
+/// also those that the body binds for itself.
 template <class F>
-void visit_inputs(const Call& call, F&& fn) {
+void visit_all_inputs(const Call& call, F&& fn) {
   for (const Arg& a : call.args) visit_values(a, fn);
-  visit_symbols(call, fn);
+  visit_all_symbol_values(call, fn);
 }
 
-template <class F>
-void visit_outputs(const Call& call, F&& fn) {
-  visit_values(call.output, fn);
-}
-
-/// Those of the calls inside, too.
+/// The outputs of the call and of those in its body.
 template <class F>
 void visit_all_outputs(const Call& call, F&& fn) {
   visit_outputs(call, fn);
@@ -100,13 +75,13 @@ class PrimitiveMakers {
   ValueMap<const Call*> makers_{nullptr};
 };
 
-/// As visit_inputs(), without the symbols that the body binds for itself.
+/// visit_all_inputs() without the symbols that the body binds for itself.
 template <class F>
 void visit_outer_inputs(const Call& call, F&& fn) {
   for (const Arg& a : call.args) visit_values(a, fn);
   ValueSet inside;
   for (const Call* inner : call.body) visit_all_outputs(*inner, [&](Value v) { inside.set(v, 1); });
-  visit_symbols(call, [&](Value v) {
+  visit_all_symbol_values(call, [&](Value v) {
     if (!inside[v]) fn(v);
   });
 }

@@ -71,8 +71,8 @@ bool takes_part_of_rows(const Call& call) {
 bool is_elementwise(const Call& call) {
   if (!call.op->has(kPointwise) || effects(call) != 0) return false;
   bool same_shape = true;
-  visit_inputs(call,
-               [&](Value u) { same_shape &= !u.type().is_tensor() || same(u.shape(), call.output.value().shape()); });
+  visit_all_inputs(
+      call, [&](Value u) { same_shape &= !u.type().is_tensor() || same(u.shape(), call.output.value().shape()); });
   return same_shape;
 }
 
@@ -151,7 +151,7 @@ class Widener {
         const int64_t dim = rows_of_operand(*maker);
         out = dim >= 0 && dim + 1 == a.value("a").rank() && comes_from_part(a.value("a"), depth + 1);
       } else if (is_elementwise(*maker)) {
-        visit_inputs(*maker, [&](Value u) { out |= u.type().is_tensor() && comes_from_part(u, depth + 1); });
+        visit_all_inputs(*maker, [&](Value u) { out |= u.type().is_tensor() && comes_from_part(u, depth + 1); });
       }
     }
     reaches_.emplace(v.id(), out);
@@ -173,7 +173,7 @@ class Widener {
       // Behind what has no rows there may be the reductions that it is made of.
       const bool of_rows = in_rows || is_widened_reduction(*maker) || is_of_one_element(*maker);
       if (of_rows && !takes_part_of_rows(*maker))
-        visit_inputs(*maker, [&](Value u) {
+        visit_all_inputs(*maker, [&](Value u) {
           if (u.type().is_tensor()) open.push_back(u);
         });
     }
@@ -337,7 +337,7 @@ class Widener {
   }
 
   Rewriter rewriter_;
-  Sources sources_;
+  ValueMakers sources_;
   int64_t wide_ = 0;
   std::unordered_map<ValueId, bool> reaches_;
   std::unordered_map<const Call*, int64_t> width_of_;  // calls that are made anew in rows of that width

@@ -31,9 +31,9 @@ bool accumulates(const Call& call) {
          call.args[3].boolean();
 }
 
-class Rewrite {
+class InPlaceRewrite {
  public:
-  Rewrite(const Trace& trace, const ExecutorList& executors)
+  InPlaceRewrite(const Trace& trace, const ExecutorList& executors)
       : trace_(trace), executors_(executors), made_by_(producers(trace)), uses_(trace) {
     flatten(trace.output, outputs_);
   }
@@ -123,7 +123,7 @@ class Rewrite {
 
 Trace write_in_place(const Trace& trace, const std::vector<std::pair<size_t, size_t>>& copied,
                      const ExecutorList& executors) {
-  Rewrite rewrite(trace, executors);
+  InPlaceRewrite rewrite(trace, executors);
   for (const auto& [output, input] : copied) rewrite.write(output, trace.inputs[input]);
   return rewrite.result();
 }

@@ -22,7 +22,7 @@ constexpr int64_t kFewestKeys = 128;  // the products of fewer are small beside 
 bool is_narrow(DType t) { return t == DType::f16 || t == DType::bf16; }
 
 // How the masks become one.  Programs differ in what a row is that sees nothing, and so do kernels.
-enum class Form : uint8_t {
+enum class MaskForm : uint8_t {
   None,        // There is no mask.
   Known,       // Each row is known to see something.
   Infinite,    // Such a row is not a number in the program.  Kernels give zeros.
@@ -32,22 +32,22 @@ enum class Form : uint8_t {
 };
 
 /// Makes the calls of one attention.
-struct Attention {
+struct AttentionMaker {
   Builder& b;
   const LaidOut& layouts;
   const WrittenAttention& w;
 
-  Arg made(Form form) const {
+  Arg made(MaskForm form) const {
     Expr q = now(w.query), k = now(w.key);
     const DType t = q.dtype();
     for (Value v : w.factors) q = b("torch.mul", q, now(v));
     for (Value v : w.divisors) q = b("torch.div", q, now(v));
     q = with_batch(b.expr(ops::convert(b, q, t)));
-    if (w.key_is_turned) k = b("torch.transpose", k, -2, -1);
+    if (w.key_is_transposed) k = b("torch.transpose", k, -2, -1);
     const bool conditions = std::all_of(w.masks.begin(), w.masks.end(), [](const WrittenMask& m) { return m.chooses; });
     Arg mask;
-    if (form != Form::None) mask = conditions ? seen().arg() : ops::convert(b, numbers(), t);
-    if (form == Form::Conditions) {
+    if (form != MaskForm::None) mask = conditions ? seen().arg() : ops::convert(b, numbers(), t);
+    if (form == MaskForm::Conditions) {
       // A row that sees nothing sees all, by a query of zeros.
       const Expr sees = b("torch.any", b.expr(mask), -1, true);
       q = b("torch.where", sees, q, 0.0);
@@ -146,7 +146,7 @@ class Writer {
  private:
   static bool is_worth(const WrittenAttention& w) {
     const Dims& key = w.key.shape();
-    return usual_value(w.key_is_turned ? key.back() : key[key.size() - 2], 0) >= kFewestKeys;
+    return usual_value(w.key_is_transposed ? key.back() : key[key.size() - 2], 0) >= kFewestKeys;
   }
 
   std::vector<const Call*> changed(const Call& call, LaidOut& layouts) {
@@ -159,10 +159,10 @@ class Writer {
 
   // Nothing where no executor takes it, or where its masks cannot be one.
   std::vector<const Call*> as_attention(const Call& call, const WrittenAttention& w, LaidOut& layouts) {
-    for (const Form form : forms_of(w)) {
+    for (const MaskForm form : forms_of(w)) {
       Arg attention, result;
       std::vector<const Call*> made = layouts.rewriter.collect(call, [&] {
-        const Attention maker{layouts.rewriter.builder, layouts, w};
+        const AttentionMaker maker{layouts.rewriter.builder, layouts, w};
         attention = maker.made(form);
         result = maker.like_result(attention);
       });
@@ -176,12 +176,12 @@ class Writer {
   }
 
   // Those that may do, the best one first.
-  std::vector<Form> forms_of(const WrittenAttention& w) const {
-    if (w.masks.empty()) return {Form::None};  // finite scores that no mask lowers are not floored
-    std::vector<Form> out;
+  std::vector<MaskForm> forms_of(const WrittenAttention& w) const {
+    if (w.masks.empty()) return {MaskForm::None};  // finite scores that no mask lowers are not floored
+    std::vector<MaskForm> out;
     const auto known = [&](const WrittenMask& m) { return programs_.is_known(m.tensor) && fits(m, w.query.dtype()); };
-    if (std::all_of(w.masks.begin(), w.masks.end(), known)) out.push_back(Form::Known);
-    if (const Form other = form_of_any(w); other != Form::Refused) out.push_back(other);
+    if (std::all_of(w.masks.begin(), w.masks.end(), known)) out.push_back(MaskForm::Known);
+    if (const MaskForm other = form_of_any(w); other != MaskForm::Refused) out.push_back(other);
     return out;
   }
 
@@ -191,24 +191,24 @@ class Writer {
            scores_.hides(m.tensor, Hides::Somehow);
   }
 
-  Form form_of_any(const WrittenAttention& w) const {
+  MaskForm form_of_any(const WrittenAttention& w) const {
     const auto all = [&](auto&& holds) { return std::all_of(w.masks.begin(), w.masks.end(), holds); };
-    if (w.is_floored) return Form::Refused;
+    if (w.is_floored) return MaskForm::Refused;
     if (all([&](const WrittenMask& m) {
           return m.chooses ? std::isinf(m.hidden) : scores_.hides(m.tensor, Hides::Infinitely);
         }))
-      return Form::Infinite;
+      return MaskForm::Infinite;
     const WrittenMask& first = w.masks.front();
     if (is_narrow(w.query.dtype()) && w.masks.size() == 1 && !first.chooses && first.factor == 1 &&
         scores_.hides(first.tensor, Hides::Narrowly))
-      return Form::Narrow;
+      return MaskForm::Narrow;
     const bool alike = all([&](const WrittenMask& m) { return m.chooses && m.hidden == first.hidden; });
-    return alike ? Form::Conditions : Form::Refused;
+    return alike ? MaskForm::Conditions : MaskForm::Refused;
   }
 
   // Asks what a mask of that form is.
-  bool rows_see(Form form, const std::vector<const Call*>& made, const Arg& attention) {
-    if (form != Form::Known) return true;
+  bool rows_see(MaskForm form, const std::vector<const Call*>& made, const Arg& attention) {
+    if (form != MaskForm::Known) return true;
     Value mask;
     for (const Call* c : made) {
       programs_.note(*c);

@@ -70,7 +70,7 @@ bool keeps_order(const Call& call) {
 }
 
 // A transpose that exchanges the last two dimensions of more than one element, which are these.
-bool turns(const Call& call, const Dim& rows, const Dim& columns) {
+bool transposes(const Call& call, const Dim& rows, const Dim& columns) {
   if (call.op->full_name != "prims.transpose") return false;
   std::vector<int64_t> p = permuted(call);
   if (p.size() < 2) return false;
@@ -111,7 +111,7 @@ struct WrittenScores::Scores {
 
 WrittenScores::WrittenScores(const Trace& trace) {
   for (const Call* c : trace.calls) {
-    visit_inputs(*c, [&](Value v) { readers_.set(v, readers_[v] + 1); });
+    visit_all_inputs(*c, [&](Value v) { readers_.set(v, readers_[v] + 1); });
     add(*c);
   }
   visit_values(trace.output, [&](Value v) { readers_.set(v, 2); });
@@ -160,19 +160,19 @@ std::optional<WrittenScores::Operand> WrittenScores::operand(Value v, DType t) c
   std::optional<Operand> found;
   Dim rows = v.shape()[v.shape().size() - 2], columns = v.shape().back();
   const bool is_matrix = !rows.same(1) && !columns.same(1);
-  bool turned = false;
+  bool transposed = false;
   for (int i = 0; i < kDeepest; ++i) {
     const bool fits = v.rank() >= 2 && v.rank() <= 4 && same_tail(v.shape(), {rows, columns});
-    if (v.dtype() == t && fits) found = Operand{v, turned};
+    if (v.dtype() == t && fits) found = Operand{v, transposed};
     else if (v.dtype() != t && v.dtype() != DType::f32 && v.dtype() != DType::f64) break;
     const Call* call = makers_[v];
     if (!call || call->args.empty() || !call->args[0].is_tensor()) break;
-    const bool exchanges = is_matrix && turns(*call, rows, columns);
+    const bool exchanges = is_matrix && transposes(*call, rows, columns);
     if (!is_conversion(*call) && !exchanges && !(is_matrix && keeps_order(*call)) && !repeats_head(*call)) break;
     const Value in = call->args[0].value();
     if (in.requires_grad() != v.requires_grad()) break;
     if (exchanges) {
-      turned = !turned;
+      transposed = !transposed;
       std::swap(rows, columns);
     }
     v = in;
@@ -413,10 +413,10 @@ std::optional<WrittenAttention> WrittenScores::finished(Scores& s, Value p, Valu
   if (!batch || !has_batch(q->value, *batch) || !has_batch(k->value, *batch) || !has_batch(values->value, *batch))
     return std::nullopt;
   WrittenAttention w{.result = split_result(out, *batch),
-                     .query = q->turned ? rows : q->value,
+                     .query = q->transposed ? rows : q->value,
                      .key = k->value,
-                     .key_is_turned = !k->turned,
-                     .value = values->turned ? v : values->value,
+                     .key_is_transposed = !k->transposed,
+                     .value = values->transposed ? v : values->value,
                      .batch = *batch};
   if (w.query.dtype() != w.key.dtype() || w.query.dtype() != w.value.dtype()) return std::nullopt;
   w.scale = s.scale;

@@ -33,12 +33,12 @@ enum class Hides : uint8_t {
 };
 
 struct WrittenAttention {
-  Value result;        ///< [..., rows, size]
-  Value query;         ///< [..., rows, features]
-  Value key;           ///< [..., keys, features], or [..., features, keys]; perhaps one head for all
-  bool key_is_turned;  ///< the latter
-  Value value;         ///< [..., keys, size]; perhaps one head for all
-  Dims batch;          ///< two numbers: what stands before rows in [batch, heads, rows, size]
+  Value result;            ///< [..., rows, size]
+  Value query;             ///< [..., rows, features]
+  Value key;               ///< [..., keys, features], or [..., features, keys]; perhaps one head for all
+  bool key_is_transposed;  ///< the latter
+  Value value;             ///< [..., keys, size]; perhaps one head for all
+  Dims batch;              ///< two numbers: what stands before rows in [batch, heads, rows, size]
   double scale = 1;
   std::vector<Value> factors = {}, divisors = {};  ///< of the scores, before any mask: tensors without dimensions
   std::vector<WrittenMask> masks = {};             ///< in the order in which they are applied
@@ -61,7 +61,7 @@ class WrittenScores {
   struct Scores;
   struct Operand {
     Value value;
-    bool turned;
+    bool transposed;
   };
   void add(const Call& call);
   const Call* maker(Value v, std::string_view op) const;

@@ -25,8 +25,8 @@ using torch::autograd::Node;
 
 // The mutex under which AccumulateGrad itself adds: backwards may run in several threads.  A class derived from it may
 // name the member, and a pointer to it serves for every node.
-struct Access : AccumulateGrad {
-  static std::mutex& mutex(AccumulateGrad& node) { return node.*(&Access::mutex_); }
+struct MutexAccess : AccumulateGrad {
+  static std::mutex& mutex(AccumulateGrad& node) { return node.*(&MutexAccess::mutex_); }
 };
 
 // The engine orders a node's stream after those of its inputs; what is added on the same stream needs no order.
@@ -88,7 +88,7 @@ bool LeafAccumulation::any(const Node& node, const std::vector<size_t>& results)
   return std::any_of(results.begin(), results.end(), [&](size_t i) {
     AccumulateGrad* at_end = accumulation_of(node, i);
     if (!at_end) return false;
-    std::lock_guard lock(Access::mutex(*at_end));
+    std::lock_guard lock(MutexAccess::mutex(*at_end));
     return is_plain_leaf(*at_end) && at_end->variable.grad().defined();
   });
 }
@@ -97,7 +97,7 @@ bool LeafAccumulation::add(size_t i, Add add) {
   AccumulateGrad* at_end = accumulation_of(node_, i);
   if (!at_end) return false;
   AccumulateGrad& node = *at_end;
-  std::lock_guard lock(Access::mutex(node));
+  std::lock_guard lock(MutexAccess::mutex(node));
   if (!is_plain_leaf(node)) return false;
   const at::Tensor& leaf = node.variable;
   const at::Tensor& gradient = leaf.grad();

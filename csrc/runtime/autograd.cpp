@@ -200,7 +200,8 @@ struct ThunderBackward final : Node {
     std::optional<LeafAccumulation> accumulation;
     if (adds) accumulation.emplace(*this, inputs, *programs->accumulated);
     GraphRun timed;
-    if (graph_row && !adds) timed = programs->graphs->start_backward(*programs, graph_row, inputs);
+    if (graph_specialization && !adds)
+      timed = programs->graphs->start_backward(*programs, graph_specialization, inputs);
     const RunsBackward now(last);
     inputs = programs->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
     if (programs->graphs) programs->graphs->backward_has_run(timed, inputs);
@@ -330,10 +331,10 @@ struct ThunderBackward final : Node {
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
   BackwardCalls calls;
-  std::optional<CallInputs> call_inputs;  // where the entry has a rerun
-  std::shared_ptr<CallingThread> caller;  // of the forward, on whose behalf the backward runs
-  std::shared_ptr<GraphLease> graph;      // what a recording of the forward saved
-  std::shared_ptr<GraphRow> graph_row;    // where backwards are to be timed
+  std::optional<CallInputs> call_inputs;                      // where the entry has a rerun
+  std::shared_ptr<CallingThread> caller;                      // of the forward, on whose behalf the backward runs
+  std::shared_ptr<GraphLease> graph;                          // what a recording of the forward saved
+  std::shared_ptr<GraphSpecialization> graph_specialization;  // where backwards are to be timed
   std::mutex mutex;
   bool released = false;
   std::atomic<bool> run_by_engine{false};  // from its announcement to the run itself
@@ -396,9 +397,9 @@ bool keep_input(const Programs& e, size_t i, bool grad) {
 }
 
 // What a call with gradients gathers before the forward runs and turns into a node afterwards.
-class Recording {
+class PendingNode {
  public:
-  Recording(const std::shared_ptr<const Programs>& programs, const Values& inputs)
+  PendingNode(const std::shared_ptr<const Programs>& programs, const Values& inputs)
       : programs_(programs), edges_(inputs.size()) {
     if (programs->rerun) call_inputs_.emplace();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -423,7 +424,7 @@ class Recording {
       else node->add_input_metadata(Node::undefined_input());
     }
     for (int64_t i : programs_->retained) retain(*node, leaves, i);
-    node->graph_row = std::move(run.row);
+    node->graph_specialization = std::move(run.spec);
     node->caller = this_calling_thread();
     node->call_inputs = std::move(call_inputs_);
     if (run.lease) save_graph(*node, kept, leaves, std::move(run.lease));
@@ -538,7 +539,7 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Programs>& programs
     for (size_t i = 0; i < inputs.size(); ++i)
       if (keep_input(e, i, grad)) kept[i] = inputs[i];
   }
-  std::optional<Recording> recording;
+  std::optional<PendingNode> recording;
   if (grad) recording.emplace(programs, inputs);
   Values leaves;
   GraphRun run;

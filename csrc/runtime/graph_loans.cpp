@@ -66,37 +66,37 @@ bool Handed::drops_any() const {
 
 // ---- what a program lends -------------------------------------------------------------------------------------------
 
-bool EntryGraphs::may_lend(const GraphRow& row) {
-  const bool drops = row.forward.handed.drops_any() || row.backward.handed.drops_any();
-  if (!settings_->automatic || !drops || !row.lends || !lends_) return false;
+bool EntryGraphs::may_lend(const GraphSpecialization& spec) {
+  const bool drops = spec.forward.handed.drops_any() || spec.backward.handed.drops_any();
+  if (!settings_->automatic || !drops || !spec.lends || !lends_) return false;
   lends_ = !settings_->others_have_streams(index_);
   if (!lends_) ++settings_->why["results are copied: other streams are used beside the current one"];
   return lends_;
 }
 
-std::vector<char> EntryGraphs::to_lend(const GraphRow& row, const ForwardGraph& graph) {
+std::vector<char> EntryGraphs::to_lend(const GraphSpecialization& spec, const ForwardGraph& graph) {
   std::vector<char> out;
-  for (size_t i = 0; graph.lends && i < row.forward.given.size(); ++i) out.push_back(row.forward.handed.drops(i));
+  for (size_t i = 0; graph.lends && i < spec.forward.given.size(); ++i) out.push_back(spec.forward.handed.drops(i));
   return out;
 }
 
-int64_t GraphRow::pinned_bytes() const {
+int64_t GraphSpecialization::pinned_bytes() const {
   int64_t bytes = 0;
   for (const auto& recording : pinned)
     if (const auto alive = recording.lock()) bytes += alive->bytes();
   return bytes;
 }
 
-void EntryGraphs::stop_lending(GraphRow& row, const ForwardGraph& graph) {
-  if (row.lends) ++settings_->why["results are copied: what a replay would overwrite is kept over several calls"];
-  row.lends = false;
-  row.pinned.push_back(graph.recording);
-  for (const auto& b : graph.backwards) row.pinned.push_back(b->recording);
+void EntryGraphs::stop_lending(GraphSpecialization& spec, const ForwardGraph& graph) {
+  if (spec.lends) ++settings_->why["results are copied: what a replay would overwrite is kept over several calls"];
+  spec.lends = false;
+  spec.pinned.push_back(graph.recording);
+  for (const auto& b : graph.backwards) spec.pinned.push_back(b->recording);
 }
 
 // Streams may have come since the recording was made.
-void EntryGraphs::ask_about_streams(const GraphRow& row) {
-  if (std::any_of(row.graphs.begin(), row.graphs.end(), [](const auto& g) { return g->lends; })) may_lend(row);
+void EntryGraphs::ask_about_streams(const GraphSpecialization& spec) {
+  if (std::any_of(spec.graphs.begin(), spec.graphs.end(), [](const auto& g) { return g->lends; })) may_lend(spec);
 }
 
 }  // namespace thunder

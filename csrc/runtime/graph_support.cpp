@@ -41,9 +41,9 @@ bool takes_generator(const Call& call) {
   });
 }
 
-class Check {
+class SupportCheck {
  public:
-  Check(DeviceType type, Device& device) : type_(type), device_(device) {}
+  SupportCheck(DeviceType type, Device& device) : type_(type), device_(device) {}
 
   std::string run(const Trace& trace) {
     std::unordered_set<Value, ValueHash> read;
@@ -51,11 +51,11 @@ class Check {
     for (const Call* c : trace.calls) {
       if (is_del(*c)) continue;
       check(*c);
-      for_each_input(*c, [&](Value v) { read.insert(v); });
+      visit_own_inputs(*c, [&](Value v) { read.insert(v); });
     }
     for (Value v : trace.inputs)
       if (read.count(v)) check_edge(v, "reads");
-    for_each_value(trace.output, [&](Value v) {
+    visit_values(trace.output, [&](Value v) {
       if (!given_.count(v)) check_edge(v, "gives");
     });
     return why_;
@@ -67,7 +67,7 @@ class Check {
     if (why_.empty()) why_ = cat(parts...);
   }
 
-  // A number is one of the call, or follows from those: it belongs to the row for which a program is recorded.
+  // A number is one of the call, or follows from those: it belongs to the specialization that is recorded.
   void check_edge(Value v, const char* does) {
     if (!v.type().is_tensor()) return;
     const TensorType& t = v.tensor();
@@ -100,7 +100,7 @@ class Check {
     if (tags & kCollective) refuse(where, " communicates");
     if ((tags & kWrite) && !writes_in_place(call)) refuse(where, " writes to the caller's memory");
     if (!find_lowering(call.op->executor)) refuse(where, " is Python code");
-    for_each_output(call, [&](Value v) {
+    visit_outputs(call, [&](Value v) {
       if (!v.type().is_tensor()) return;
       if (v.tensor().device.type == type_) return check_place(v);
       if (tags & kRandom) refuse(where, " draws numbers on ", v.tensor().device.str());
@@ -153,7 +153,7 @@ int64_t most_live_bytes(const Trace& trace) {
 }
 
 std::string why_not_recorded(const Trace& trace, DeviceType type, Device& device) {
-  return Check(type, device).run(trace);
+  return SupportCheck(type, device).run(trace);
 }
 
 }  // namespace thunder

@@ -44,7 +44,7 @@ class RunTimer {
   bool stopped_ = false;
 };
 
-/// What the first runs of a program tell, for one row of its sizes.  Needs the GIL.
+/// What the first runs of a program tell, for one specialization.  Needs the GIL.
 class RunTimes {
  public:
   enum class Verdict : uint8_t {

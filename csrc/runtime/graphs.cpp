@@ -26,12 +26,12 @@ using Values = std::vector<c10::IValue>;
 
 // How many recordings, and how long they are worth while.
 struct Limits {
-  size_t forwards;   // of one row at a time: each has the memory of a whole call
-  size_t backwards;  // of the backward of each: one whose gradients are kept, one whose are added to those
-  size_t rows;       // with recordings
-  size_t replays;    // after which a recording was worth making
-  size_t same;       // calls after the first in which a tensor lay in one place
-  size_t patience;   // calls that wait for arguments to stay where they are, before they are copied
+  size_t forwards;         // of one specialization: each has the memory of a whole call
+  size_t backwards;        // of the backward of each: one whose gradients are kept, one whose are added to those
+  size_t specializations;  // with recordings
+  size_t replays;          // after which a recording was worth making
+  size_t same;             // calls after the first in which a tensor lay in one place
+  size_t patience;         // calls that wait for arguments to stay where they are, before they are copied
 };
 constexpr Limits kAskedFor{4, 2, 64, 1, 1, 0};
 constexpr Limits kAutomatic{2, 1, 32, 16, 2, 8};
@@ -39,7 +39,7 @@ const Limits& limits(const GraphSettings& s) { return s.automatic ? kAutomatic :
 
 constexpr int kUnusedRecordings = 8;       // recordings thrown away with hardly a replay, after which there are no more
 constexpr int kMoves = 2;                  // of those, after which large arguments are copied
-constexpr size_t kRows = 64;               // of sizes, that are remembered
+constexpr size_t kSpecializations = 64;    // of sizes, that are remembered
 constexpr size_t kPostponed = 32;          // calls that could not be recorded, after which no more are tried
 constexpr int64_t kLarge = 1 << 20;        // bytes of an argument, or of an output, that is not to be copied
 constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
@@ -141,10 +141,10 @@ void EntryGraphs::give_up(Direction& direction, const std::string& why) {
   warn_once(cat("graphs: ", program, why), cat("[CUDAGraphTransform] ", program, " runs without a CUDA graph: ", why));
 }
 
-// For this row of sizes, or for all where there is but one.
-void EntryGraphs::give_up(Direction& direction, GraphRow::Direction& row, const std::string& why) {
+// For this specialization, or for all where there is but one.
+void EntryGraphs::give_up(Direction& direction, GraphSpecialization::Direction& spec, const std::string& why) {
   if (numbers_.empty() || !settings_->automatic) return give_up(direction, why);
-  row.off = true;
+  spec.off = true;
   ++settings_->why[cat(direction.what, ": ", why)];
 }
 
@@ -156,12 +156,12 @@ void EntryGraphs::discard(Direction& direction, const GraphRecording& recording)
     give_up(direction, "what it reads in place lies elsewhere at almost every call");
 }
 
-bool EntryGraphs::wanted(Direction& direction, GraphRow::Direction& row) {
+bool EntryGraphs::wanted(Direction& direction, GraphSpecialization::Direction& spec) {
   if (!settings_->automatic) return true;
-  const RunTimes::Verdict verdict = row.times.verdict();
-  // Several rows of sizes would be several recordings, and one recording takes longer than the pauses of many runs.
+  const RunTimes::Verdict verdict = spec.times.verdict();
+  // Several specializations would be several recordings, and one recording takes longer than the pauses of many runs.
   const bool pays = verdict == RunTimes::Verdict::Pays || (verdict == RunTimes::Verdict::Helps && numbers_.empty());
-  if (!pays && verdict != RunTimes::Verdict::Open) give_up(direction, row, row.times.why());
+  if (!pays && verdict != RunTimes::Verdict::Open) give_up(direction, spec, spec.times.why());
   return pays;
 }
 
@@ -173,19 +173,19 @@ bool EntryGraphs::nobody_else_calls(const Direction& direction) {
   return alone;
 }
 
-std::shared_ptr<GraphRow> EntryGraphs::row_of(const Values& inputs) {
+std::shared_ptr<GraphSpecialization> EntryGraphs::specialization_of(const Values& inputs) {
   Values numbers;
   for (size_t i : numbers_) numbers.push_back(inputs[i]);
-  auto it = std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r->numbers == numbers; });
-  if (it == rows_.end()) {
-    if (rows_.size() >= kRows) {
-      auto oldest = std::min_element(rows_.begin(), rows_.end(), [](const auto& a, const auto& b) {
+  auto it = std::find_if(specs_.begin(), specs_.end(), [&](const auto& r) { return r->numbers == numbers; });
+  if (it == specs_.end()) {
+    if (specs_.size() >= kSpecializations) {
+      auto oldest = std::min_element(specs_.begin(), specs_.end(), [](const auto& a, const auto& b) {
         return std::pair(!a->graphs.empty(), a->uses.back()) < std::pair(!b->graphs.empty(), b->uses.back());
       });
-      take_out(rows_, static_cast<size_t>(oldest - rows_.begin()));
+      take_out(specs_, static_cast<size_t>(oldest - specs_.begin()));
     }
-    rows_.push_back(std::make_shared<GraphRow>(std::move(numbers)));
-    it = rows_.end() - 1;
+    specs_.push_back(std::make_shared<GraphSpecialization>(std::move(numbers)));
+    it = specs_.end() - 1;
   }
   std::deque<uint64_t>& uses = (*it)->uses;
   uses.push_back(++calls_);
@@ -240,20 +240,20 @@ GraphRun EntryGraphs::forward(const Programs& programs, const Values& inputs, Va
   const bool alone =
       !somebody_watches(!shared) && !GraphSettings::recording && (!stream || !settings_->somebody_records());
   const bool usable = alone && forward_.warm.exchange(true) && (!shared || !SharedReplay::any(stream));
-  run.row = row_of(inputs);
-  run.row->forward.handed.look();
-  run.row->backward.handed.look();
-  if (usable) ask_about_streams(*run.row);
-  std::shared_ptr<ForwardGraph> graph = usable ? find_forward(*run.row, inputs, stream) : nullptr;
+  run.spec = specialization_of(inputs);
+  run.spec->forward.handed.look();
+  run.spec->backward.handed.look();
+  if (usable) ask_about_streams(*run.spec);
+  std::shared_ptr<ForwardGraph> graph = usable ? find_forward(*run.spec, inputs, stream) : nullptr;
   if (!graph) learn(inputs);
-  if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward)) {
+  if (usable && !graph && !forward_.off && !run.spec->forward.off && wanted(forward_, run.spec->forward)) {
     const AlonePeriod alone;
-    if (nobody_else_calls(forward_)) graph = record_forward(programs, run.row, inputs, stream);
+    if (nobody_else_calls(forward_)) graph = record_forward(programs, run.spec, inputs, stream);
   }
   if (!graph) {
     ++settings_->ungraphed;
-    if (forward_.off || run.row->forward.off) run.row.reset();
-    else if (alone && settings_->automatic) run.timer = run.row->forward.times.start(*settings_, index_);
+    if (forward_.off || run.spec->forward.off) run.spec.reset();
+    else if (alone && settings_->automatic) run.timer = run.spec->forward.times.start(*settings_, index_);
     if (run.timer) run.given = storages_of(inputs);
     return run;
   }
@@ -272,7 +272,7 @@ void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results, si
   if (!run.timer) return;
   Gil gil;
   run.timer->stop();
-  GraphRow::Direction& direction = run.row->forward;
+  GraphSpecialization::Direction& direction = run.spec->forward;
   direction.given = bytes_beside(results, run.given);
   direction.results = sum_of(direction.given);
   direction.given.resize(std::min(outputs, results.size()));
@@ -281,18 +281,18 @@ void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results, si
   direction.handed.give(results, large);
 }
 
-std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Values& inputs, void* stream) {
+std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphSpecialization& spec, const Values& inputs, void* stream) {
   std::shared_ptr<ForwardGraph> found;
-  for (size_t i = 0; i < row.graphs.size() && !found;) {
-    ForwardGraph& g = *row.graphs[i];
+  for (size_t i = 0; i < spec.graphs.size() && !found;) {
+    ForwardGraph& g = *spec.graphs[i];
     const bool ours = g.recording->stream() == stream && !g.busy;
     const bool out = ours && g.loans_out();
-    if (out) stop_lending(row, g);
-    const bool refused = out || (g.lends && !(row.lends && lends_));
+    if (out) stop_lending(spec, g);
+    const bool refused = out || (g.lends && !(spec.lends && lends_));
     const bool stale = refused || g.lost || g.recording->outdated() || (ours && !g.recording->fits(inputs));
-    if (ours && !stale) found = row.graphs[i];
+    if (ours && !stale) found = spec.graphs[i];
     if (stale && !g.busy) {
-      std::shared_ptr<ForwardGraph> gone = take_out(row.graphs, i);
+      std::shared_ptr<ForwardGraph> gone = take_out(spec.graphs, i);
       if (!refused) discard(forward_, *gone->recording);
     } else {
       ++i;
@@ -301,50 +301,50 @@ std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Val
   return found;
 }
 
-// The row whose recordings have not been used for longest.
-GraphRow* EntryGraphs::least_used(const GraphRow& besides) const {
-  GraphRow* found = nullptr;
-  for (const auto& r : rows_)
+// The specialization whose recordings have not been used for longest.
+GraphSpecialization* EntryGraphs::least_used(const GraphSpecialization& besides) const {
+  GraphSpecialization* found = nullptr;
+  for (const auto& r : specs_)
     if (r.get() != &besides && !r->graphs.empty() && (!found || r->uses.back() < found->uses.back())) found = r.get();
   return found;
 }
 
-// Whether a recording would have paid for `row` since `other` was used.  Sizes that come in turns would otherwise take
+// Whether a recording would have paid for `spec` since `other` was used.  Sizes that alternate would otherwise take
 // each other's place, and every call would be a recording.
-bool EntryGraphs::displaces(const GraphRow& row, const GraphRow& other) const {
-  return row.uses.size() >= limits(*settings_).replays && row.uses.front() > other.uses.back();
+bool EntryGraphs::displaces(const GraphSpecialization& spec, const GraphSpecialization& other) const {
+  return spec.uses.size() >= limits(*settings_).replays && spec.uses.front() > other.uses.back();
 }
 
-// Whether the row may have one more recording; one of its own that is not in use, or those of another row, go.
-bool EntryGraphs::make_room(GraphRow& row) {
+// Whether the specialization may have one more recording; one of its own that is not in use, or those of another, go.
+bool EntryGraphs::make_room(GraphSpecialization& spec) {
   const Limits& most = limits(*settings_);
-  if (row.graphs.size() >= most.forwards) {
-    auto idle = std::find_if(row.graphs.begin(), row.graphs.end(), [](const auto& g) { return !g->busy; });
-    if (idle == row.graphs.end()) return false;
-    take_out(row.graphs, static_cast<size_t>(idle - row.graphs.begin()));
+  if (spec.graphs.size() >= most.forwards) {
+    auto idle = std::find_if(spec.graphs.begin(), spec.graphs.end(), [](const auto& g) { return !g->busy; });
+    if (idle == spec.graphs.end()) return false;
+    take_out(spec.graphs, static_cast<size_t>(idle - spec.graphs.begin()));
   }
-  if (!row.graphs.empty()) return true;
-  const auto recorded = std::count_if(rows_.begin(), rows_.end(), [](const auto& r) { return !r->graphs.empty(); });
-  if (static_cast<size_t>(recorded) < most.rows) return true;
-  GraphRow* oldest = least_used(row);
-  if (!displaces(row, *oldest)) return false;
+  if (!spec.graphs.empty()) return true;
+  const auto recorded = std::count_if(specs_.begin(), specs_.end(), [](const auto& r) { return !r->graphs.empty(); });
+  if (static_cast<size_t>(recorded) < most.specializations) return true;
+  GraphSpecialization* oldest = least_used(spec);
+  if (!displaces(spec, *oldest)) return false;
   const auto gone = std::exchange(oldest->graphs, {});
   return true;
 }
 
-// Whether the row may have a recording of so many bytes, for which those of other rows go.  A row for which there is not
-// enough memory without other rows, either, gives up.
-bool EntryGraphs::make_memory(GraphRow& row, int64_t bytes) {
+// Whether the specialization may have a recording of so many bytes, for which those of others go.  A specialization gives
+// up if there is not enough memory without the others, either.
+bool EntryGraphs::make_memory(GraphSpecialization& spec, int64_t bytes) {
   // The memory that is free is asked for only where the answer may be another one than in the last call.
-  GraphRow* oldest = least_used(row);
-  if (row.crowded_out && oldest && !displaces(row, *oldest)) return false;
+  GraphSpecialization* oldest = least_used(spec);
+  if (spec.crowded_out && oldest && !displaces(spec, *oldest)) return false;
   int64_t most = most_bytes();
-  for (; bytes > most && oldest && displaces(row, *oldest); oldest = least_used(row)) {
+  for (; bytes > most && oldest && displaces(spec, *oldest); oldest = least_used(spec)) {
     std::exchange(oldest->graphs, {}).clear();
     most = most_bytes();
   }
-  row.crowded_out = bytes > most && oldest;
-  return !row.crowded_out && !too_large(forward_, row.forward, bytes, most);
+  spec.crowded_out = bytes > most && oldest;
+  return !spec.crowded_out && !too_large(forward_, spec.forward, bytes, most);
 }
 
 // Of the epilogue, if all that it writes to is read where it lies.
@@ -358,19 +358,19 @@ GraphRecording::Writes EntryGraphs::writes_of(const Programs& programs, const st
 }
 
 std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Programs& programs,
-                                                          const std::shared_ptr<GraphRow>& row, const Values& inputs,
-                                                          void* stream) {
+                                                          const std::shared_ptr<GraphSpecialization>& spec,
+                                                          const Values& inputs, void* stream) {
   auto graph = std::make_shared<ForwardGraph>();
-  graph->row = row;
+  graph->spec = spec;
   try {
     // What loans pin comes back.
-    if (const int64_t pinned = row->pinned_bytes();
-        pinned > 0 && std::max(forward_.live, row->forward.results) + pinned > most_bytes())
+    if (const int64_t pinned = spec->pinned_bytes();
+        pinned > 0 && std::max(forward_.live, spec->forward.results) + pinned > most_bytes())
       return nullptr;
     std::string why;
-    std::optional<std::vector<Place>> places = places_for(inputs, row->postponed, &why);
+    std::optional<std::vector<Place>> places = places_for(inputs, spec->postponed, &why);
     if (!places) {
-      if (++row->postponed > kPostponed) give_up(forward_, row->forward, why);
+      if (++spec->postponed > kPostponed) give_up(forward_, spec->forward, why);
       return nullptr;
     }
     GraphRecording::Writes writes = writes_of(programs, *places);
@@ -383,31 +383,32 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Programs& progra
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
     // Recordings without a backward share memory with others, which are replayed while a loan is out.
-    graph->lends = programs.backward && may_lend(*row);
-    const Copied copies = copied(programs, *row, *graph);
-    if (copies_too_much(forward_, *row, inputs, *places, copies) || holds_too_much_twice(*row, copies)) return nullptr;
-    if (!make_room(*row)) return nullptr;
-    if (!make_memory(*row, std::max(forward_.live, row->forward.results))) return nullptr;
+    graph->lends = programs.backward && may_lend(*spec);
+    const Copied copies = copied(programs, *spec, *graph);
+    if (copies_too_much(forward_, *spec, inputs, *places, copies) || holds_too_much_twice(*spec, copies))
+      return nullptr;
+    if (!make_room(*spec)) return nullptr;
+    if (!make_memory(*spec, std::max(forward_.live, spec->forward.results))) return nullptr;
     const int64_t most = most_bytes();
     graph->recording = GraphRecording::record(settings_, programs.forward, inputs, *std::move(places),
                                               std::move(writes), index_, {.shared = programs.backward == nullptr});
     const int64_t bytes = graph->recording->bytes();
-    row->forward.results = std::max(row->forward.results, bytes);  // the next attempt knows
+    spec->forward.results = std::max(spec->forward.results, bytes);  // the next attempt knows
     if (bytes > most) {
       graph->recording.reset();
-      make_memory(*row, bytes);
+      make_memory(*spec, bytes);
       return nullptr;
     }
-    if (why = graph->plan(programs, inputs, to_lend(*row, *graph)); !why.empty()) {
-      give_up(forward_, row->forward, why);
+    if (why = graph->plan(programs, inputs, to_lend(*spec, *graph)); !why.empty()) {
+      give_up(forward_, spec->forward, why);
       return nullptr;
     }
   } catch (...) {
     give_up(forward_, cat("recording it failed: ", message_of(std::current_exception())));
     return nullptr;
   }
-  row->postponed = 0;
-  row->graphs.push_back(graph);
+  spec->postponed = 0;
+  spec->graphs.push_back(graph);
   return graph;
 }
 
@@ -418,16 +419,16 @@ std::optional<Values> EntryGraphs::backward(const Programs& programs, const Grap
   if (backward_.off) return std::nullopt;
   Gil gil;
   ForwardGraph& graph = lease.graph();
-  const std::shared_ptr<GraphRow> row = graph.row.lock();
+  const std::shared_ptr<GraphSpecialization> spec = graph.spec.lock();
   if (void* stream = settings_->stream(index_); stream != graph.recording->stream()) graph.lost = true;
-  const bool usable = row && backward_.warm && !graph.lost && !somebody_watches(false) && !GraphSettings::recording &&
+  const bool usable = spec && backward_.warm && !graph.lost && !somebody_watches(false) && !GraphSettings::recording &&
                       (!graph.recording->stream() || !settings_->somebody_records());
   Values inputs = saved;
   graph.add_kept(inputs);
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);
   std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs, last) : nullptr;
   // The forward's recording holds what is saved: a backward that runs beside it needs more memory than both recordings.
-  if (usable && !found && !backward_.off && !row->backward.off) {
+  if (usable && !found && !backward_.off && !spec->backward.off) {
     const AlonePeriod alone;
     if (nobody_else_calls(backward_)) found = record_backward(programs, graph, inputs, last);
   }
@@ -462,21 +463,21 @@ Values EntryGraphs::gradients_of(ForwardGraph::Backward& b) const {
   return gradients;
 }
 
-GraphRun EntryGraphs::start_backward(const Programs& programs, std::shared_ptr<GraphRow> row,
+GraphRun EntryGraphs::start_backward(const Programs& programs, std::shared_ptr<GraphSpecialization> spec,
                                      const Values& inputs) const {
   GraphRun run;
-  if (!row || backward_.off || !settings_->automatic) return run;
+  if (!spec || backward_.off || !settings_->automatic) return run;
   Gil gil;
   void* stream = settings_->stream(index_);
-  if (row->backward.off || somebody_watches(false) || (stream && settings_->somebody_records())) return run;
-  run.row = std::move(row);
-  run.timer = run.row->backward.times.start(*settings_, index_);
+  if (spec->backward.off || somebody_watches(false) || (stream && settings_->somebody_records())) return run;
+  run.spec = std::move(spec);
+  run.timer = run.spec->backward.times.start(*settings_, index_);
   if (!run.timer) return run;
   run.given = storages_of(inputs);
   const size_t first = inputs.size() - programs.cotangents.size();
-  run.row->missing.clear();
+  run.spec->missing.clear();
   for (size_t i = first; i < inputs.size(); ++i)
-    run.row->missing.push_back(programs.optional_cotangents[i - first] && !defined_tensor(inputs[i]));
+    run.spec->missing.push_back(programs.optional_cotangents[i - first] && !defined_tensor(inputs[i]));
   return run;
 }
 
@@ -487,7 +488,7 @@ void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
   if (!somebody_watches(false) && !(settings_->stream(index_) && settings_->somebody_records())) backward_.warm = true;
   if (!run.timer) return;
   run.timer->stop();
-  GraphRow::Direction& direction = run.row->backward;
+  GraphSpecialization::Direction& direction = run.spec->backward;
   direction.given = bytes_beside(results, run.given);
   direction.results = sum_of(direction.given);
   std::vector<char> own;
@@ -559,19 +560,19 @@ std::vector<char> which_are_alone(const Values& gradients) {
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Programs& programs, ForwardGraph& graph,
                                                                      Values& given, bool last) {
   if (graph.backwards.size() >= limits(*settings_).backwards) return nullptr;
-  const std::shared_ptr<GraphRow> row = graph.row.lock();
+  const std::shared_ptr<GraphSpecialization> spec = graph.spec.lock();
   auto b = std::make_shared<ForwardGraph::Backward>();
   try {
     Values inputs = given;
     std::vector<Place> places = places_of_backward(programs, graph, inputs);
-    if (copies_too_much(backward_, *row, inputs, places, copied(programs, *row, graph))) {
+    if (copies_too_much(backward_, *spec, inputs, places, copied(programs, *spec, graph))) {
       // The forward's recording would hold what is saved beside the memory of a backward without one.
-      give_up(forward_, row->forward, "its backward is not recorded");
-      const auto gone = std::exchange(row->graphs, {});
+      give_up(forward_, spec->forward, "its backward is not recorded");
+      const auto gone = std::exchange(spec->graphs, {});
       return nullptr;
     }
     const int64_t most = most_bytes();
-    if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
+    if (too_large(backward_, spec->backward, std::max(backward_.live, spec->backward.results), most)) return nullptr;
     // Gradients that stay in the recording would be overwritten by the next forward.
     b->overwrites = last && !graph.moved && settings_->automatic;
     // What stands for a recorder runs the forward again, and would find what that reads gone.
@@ -583,14 +584,14 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Progr
     const RunsBackward recorded(shares);
     b->recording = GraphRecording::record(settings_, programs.backward, std::move(inputs), std::move(places), {},
                                           index_, {.after = shares ? graph.recording.get() : nullptr});
-    if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;
+    if (too_large(backward_, spec->backward, b->recording->bytes(), most)) return nullptr;
   } catch (...) {
     give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));
     return nullptr;
   }
   const std::vector<char> alone = which_are_alone(b->recording->results());
   for (size_t i = 0; i < alone.size(); ++i)
-    b->lends.push_back(alone[i] && (!settings_->automatic || (graph.lends && row->backward.handed.drops(i))));
+    b->lends.push_back(alone[i] && (!settings_->automatic || (graph.lends && spec->backward.handed.drops(i))));
   graph.backwards.push_back(b);
   return b;
 }

@@ -12,9 +12,9 @@
 //  - Where gradients are copied out, the backward's recording lies in the forward's memory and overwrites what is saved
 //    (GraphRecording::Memory::after).  It serves only a backward after which nobody needs that.
 // Recordings that keep nothing from one replay to the next share memory; each other forward has a pool of its own.  A
-// recording belongs to the stream on which it was made, which orders its replays, and to one row of sizes and numbers.
+// recording belongs to the stream on which it was made, which orders its replays, and to one tuple of sizes and numbers.
 //
-// Where nobody asked for graphs, a forward is recorded for a row of sizes that several runs had, if the device waits for
+// Where nobody asked for graphs, a forward is recorded for sizes that several runs had, if the device waits for
 // the host (graph_timing.h), there is memory enough, and copies would not take the device most of the time that the host
 // saves; and its backward with it.  A program of one size is recorded, too, if the device does not wait but has many
 // short kernels, and the copies take less than what the device saves between them.  Tensors among the arguments are
@@ -37,7 +37,7 @@
 namespace thunder {
 
 struct Programs;
-struct GraphRow;
+struct GraphSpecialization;
 
 /// A forward that was recorded, with the recordings of its backward.
 struct ForwardGraph {
@@ -74,7 +74,7 @@ struct ForwardGraph {
   };
 
   std::shared_ptr<GraphRecording> recording;
-  std::weak_ptr<GraphRow> row;
+  std::weak_ptr<GraphSpecialization> spec;
   std::vector<Output> outputs;
   std::vector<Saved> saved;
   std::vector<std::shared_ptr<Backward>> backwards;
@@ -120,9 +120,9 @@ class GraphLease {
   std::shared_ptr<ForwardGraph> graph_;
 };
 
-/// What is known of a program's runs for one row of sizes and numbers.  Needs the GIL.
-struct GraphRow {
-  explicit GraphRow(std::vector<c10::IValue> n) : numbers(std::move(n)) {}
+/// What is known of a program's runs for one tuple of sizes and numbers.  Needs the GIL.
+struct GraphSpecialization {
+  explicit GraphSpecialization(std::vector<c10::IValue> n) : numbers(std::move(n)) {}
   std::vector<c10::IValue> numbers;
   struct Direction {
     RunTimes times;
@@ -139,14 +139,14 @@ struct GraphRow {
   std::vector<std::weak_ptr<const GraphRecording>> pinned;  ///< by loans, though they are not used any more
   int64_t pinned_bytes() const;
   bool lends = true;         ///< no loan was out when the recording was to be replayed
-  bool crowded_out = false;  ///< the recordings of other rows leave no memory for one
+  bool crowded_out = false;  ///< the recordings of others leave no memory for one
 };
 
 /// A run of a program: as a graph, or as it is and perhaps timed.
 struct GraphRun {
   using Storages = std::unordered_set<c10::weak_intrusive_ptr<c10::StorageImpl>>;
-  std::shared_ptr<GraphLease> lease;  ///< null: the program is to be run as it is
-  std::shared_ptr<GraphRow> row;      ///< null: nothing is to be learned of it
+  std::shared_ptr<GraphLease> lease;          ///< null: the program is to be run as it is
+  std::shared_ptr<GraphSpecialization> spec;  ///< null: nothing is to be learned of it
   std::shared_ptr<RunTimer> timer;
   Storages given;  ///< of the inputs of a timed run
 };
@@ -165,8 +165,8 @@ class EntryGraphs {
   std::optional<std::vector<c10::IValue>> backward(const Programs& programs, const GraphLease& lease,
                                                    const std::vector<c10::IValue>& saved,
                                                    const std::vector<at::Tensor>& cotangents, bool last);
-  /// Before a backward runs as it is; `row` may be null.
-  GraphRun start_backward(const Programs& programs, std::shared_ptr<GraphRow> row,
+  /// Before a backward runs as it is; `spec` may be null.
+  GraphRun start_backward(const Programs& programs, std::shared_ptr<GraphSpecialization> spec,
                           const std::vector<c10::IValue>& inputs) const;
   /// A program has run as it is: what its first run loads and compiles is there.
   void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results, size_t outputs);
@@ -183,7 +183,7 @@ class EntryGraphs {
   struct Direction {
     const char* what;
     std::atomic<bool> off{false}, warm{false};
-    int unused_recordings = 0;  // recordings in a row that were hardly used
+    int unused_recordings = 0;  // recordings in succession that were hardly used
     int64_t live = 0;           // most_live_bytes() of its trace
   };
   // Where a tensor among the arguments lay in the last calls that were no replays.
@@ -193,34 +193,35 @@ class EntryGraphs {
   };
 
   void give_up(Direction& direction, const std::string& why);
-  void give_up(Direction& direction, GraphRow::Direction& row, const std::string& why);
+  void give_up(Direction& direction, GraphSpecialization::Direction& spec, const std::string& why);
   void discard(Direction& direction, const GraphRecording& recording);
-  bool wanted(Direction& direction, GraphRow::Direction& row);
+  bool wanted(Direction& direction, GraphSpecialization::Direction& spec);
   bool nobody_else_calls(const Direction& direction);
-  bool too_large(Direction& direction, GraphRow::Direction& row, int64_t bytes, int64_t most);
+  bool too_large(Direction& direction, GraphSpecialization::Direction& spec, int64_t bytes, int64_t most);
   // Bytes that a replay copies besides arguments.
   struct Copied {
     int64_t outputs = 0, cotangents = 0, gradients = 0;
   };
-  static Copied copied(const Programs& programs, const GraphRow& row, const ForwardGraph& graph);
-  bool copies_too_much(Direction& direction, GraphRow& row, const Values& inputs, const std::vector<Place>& places,
-                       const Copied& copied);
-  bool holds_too_much_twice(GraphRow& row, const Copied& copied);
-  bool may_lend(const GraphRow& row);
-  static std::vector<char> to_lend(const GraphRow& row, const ForwardGraph& graph);
-  void stop_lending(GraphRow& row, const ForwardGraph& graph);
-  void ask_about_streams(const GraphRow& row);
+  static Copied copied(const Programs& programs, const GraphSpecialization& spec, const ForwardGraph& graph);
+  bool copies_too_much(Direction& direction, GraphSpecialization& spec, const Values& inputs,
+                       const std::vector<Place>& places, const Copied& copied);
+  bool holds_too_much_twice(GraphSpecialization& spec, const Copied& copied);
+  bool may_lend(const GraphSpecialization& spec);
+  static std::vector<char> to_lend(const GraphSpecialization& spec, const ForwardGraph& graph);
+  void stop_lending(GraphSpecialization& spec, const ForwardGraph& graph);
+  void ask_about_streams(const GraphSpecialization& spec);
   int64_t most_bytes() const;
-  std::shared_ptr<GraphRow> row_of(const Values& inputs);
+  std::shared_ptr<GraphSpecialization> specialization_of(const Values& inputs);
   void learn(const Values& inputs);
   std::optional<std::vector<Place>> places_for(const Values& inputs, size_t postponed, std::string* why) const;
-  std::shared_ptr<ForwardGraph> find_forward(GraphRow& row, const Values& inputs, void* stream);
-  std::shared_ptr<ForwardGraph> record_forward(const Programs& programs, const std::shared_ptr<GraphRow>& row,
-                                               const Values& inputs, void* stream);
-  GraphRow* least_used(const GraphRow& besides) const;
-  bool displaces(const GraphRow& row, const GraphRow& other) const;
-  bool make_room(GraphRow& row);
-  bool make_memory(GraphRow& row, int64_t bytes);
+  std::shared_ptr<ForwardGraph> find_forward(GraphSpecialization& spec, const Values& inputs, void* stream);
+  std::shared_ptr<ForwardGraph> record_forward(const Programs& programs,
+                                               const std::shared_ptr<GraphSpecialization>& spec, const Values& inputs,
+                                               void* stream);
+  GraphSpecialization* least_used(const GraphSpecialization& besides) const;
+  bool displaces(const GraphSpecialization& spec, const GraphSpecialization& other) const;
+  bool make_room(GraphSpecialization& spec);
+  bool make_memory(GraphSpecialization& spec, int64_t bytes);
   GraphRecording::Writes writes_of(const Programs& programs, const std::vector<Place>& places) const;
   std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs, bool last);
   std::shared_ptr<ForwardGraph::Backward> record_backward(const Programs& programs, ForwardGraph& graph, Values& inputs,
@@ -239,7 +240,7 @@ class EntryGraphs {
   int moves_ = 0;           // recordings that were hardly used, and read arguments where they lay
   int index_ = 0;           // of the device
   Direction forward_{"forward"}, backward_{"backward"};
-  std::vector<std::shared_ptr<GraphRow>> rows_;
+  std::vector<std::shared_ptr<GraphSpecialization>> specs_;
   uint64_t calls_ = 0;
 };
 

@@ -132,12 +132,12 @@ Operand Assembler::natural(const Arg& arg) const {
 }
 
 namespace {
-struct Lowerings {
+struct LowerFns {
   std::mutex mutex;
   std::unordered_map<std::string, LowerFn> by_executor;  // nodes are stable: find_lowering hands out pointers
 };
-Lowerings& lowerings() {
-  static Lowerings l;
+LowerFns& lower_fns() {
+  static LowerFns l;
   return l;
 }
 }  // namespace
@@ -145,14 +145,14 @@ Lowerings& lowerings() {
 void register_lowering(const std::string& executor, LowerFn lower) {
   THUNDER_CHECK(!Executors::instance().is_reserved(executor), Import, "executors", "the name '", executor,
                 "' is taken by Thunder itself; give the executor another one");
-  std::lock_guard lock(lowerings().mutex);
-  lowerings().by_executor[executor] = std::move(lower);
+  std::lock_guard lock(lower_fns().mutex);
+  lower_fns().by_executor[executor] = std::move(lower);
 }
 
 const LowerFn* find_lowering(const std::string& executor) {
-  std::lock_guard lock(lowerings().mutex);
-  auto it = lowerings().by_executor.find(executor);
-  return it == lowerings().by_executor.end() ? nullptr : &it->second;
+  std::lock_guard lock(lower_fns().mutex);
+  auto it = lower_fns().by_executor.find(executor);
+  return it == lower_fns().by_executor.end() ? nullptr : &it->second;
 }
 
 std::vector<Value> flat_results(const Arg& output) {

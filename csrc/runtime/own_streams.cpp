@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kPlaces = 32;  // of a pool
 constexpr int kPlaceBit = 5;     // of a stream's id, from which on its place stands
 
-class Pool {
+class StreamPool {
  public:
   c10::Stream take(c10::Device device) {
     const std::lock_guard lock(mutex_);
@@ -33,10 +33,10 @@ class Pool {
   bool others_ = false;
 };
 
-Pool& pool_of(c10::Device& device) {
+StreamPool& pool_of(c10::Device& device) {
   if (!device.has_index()) device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
   static std::mutex mutex;
-  static auto* pools = new std::map<c10::DeviceIndex, Pool>;  // threads may outlive static objects
+  static auto* pools = new std::map<c10::DeviceIndex, StreamPool>;  // threads may outlive static objects
   const std::lock_guard lock(mutex);
   return (*pools)[device.index()];
 }

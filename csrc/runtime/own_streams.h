@@ -1,6 +1,6 @@
 // Streams that this project takes from PyTorch's pools, told apart from those that others take.
 //
-// PyTorch gives out the streams of a pool by turns: the place of the next one says how many were taken.
+// PyTorch gives out the streams of a pool round robin: the place of the next one says how many were taken.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -76,9 +76,9 @@ bool checks_results() {
 }
 
 // Gives registers to values: a register is free again after the call that reads its value last.
-class Compiler final : public Assembler {
+class ProgramBuilder final : public Assembler {
  public:
-  explicit Compiler(const Trace& trace) : trace_(trace), impl_(std::make_unique<Program::Impl>()) {
+  explicit ProgramBuilder(const Trace& trace) : trace_(trace), impl_(std::make_unique<Program::Impl>()) {
     flatten(trace.output, outputs_);
   }
 
@@ -110,13 +110,13 @@ class Compiler final : public Assembler {
     for (size_t i = 0; i < trace_.calls.size(); ++i) {
       const Call& call = *trace_.calls[i];
       if (is_del(call)) continue;
-      for_each_input(call, [&](Value v) {
+      visit_own_inputs(call, [&](Value v) {
         last_[v] = i;
         ++reads_[v];
       });
     }
     for (const Arg& a : outputs_) {
-      for_each_value(a, [&](Value v) {
+      visit_values(a, [&](Value v) {
         last_[v] = trace_.calls.size();
         ++reads_[v];
       });
@@ -135,7 +135,7 @@ class Compiler final : public Assembler {
         impl_->device = to_aten(v.tensor().device);
     };
     for (Value v : trace_.inputs) look(v);
-    for (const Call* call : trace_.calls) for_each_output(*call, look);
+    for (const Call* call : trace_.calls) visit_outputs(*call, look);
     if (!impl_->device) return;
     // PyTorch's Python side initialises CUDA with the first tensor that it makes there, and only then passes on seeds
     // that were set before; a program may make tensors of its own before anybody else does.
@@ -202,7 +202,7 @@ class Compiler final : public Assembler {
 
   void release_inputs(const Call& call, Instruction& instruction) {
     std::vector<uint32_t> freed;
-    for_each_input(call, [&](Value v) {
+    visit_own_inputs(call, [&](Value v) {
       auto it = registers_.find(v);
       if (it == registers_.end() || last_.at(v) != position_) return;
       uint32_t r = it->second;
@@ -378,7 +378,7 @@ Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Program::~Program() = default;
 
 std::shared_ptr<Program> Program::build(const Trace& trace) {
-  return std::make_shared<Program>(Compiler(trace).compile());
+  return std::make_shared<Program>(ProgramBuilder(trace).compile());
 }
 
 std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs, Accumulation* accumulation) const {

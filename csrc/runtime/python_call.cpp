@@ -15,10 +15,10 @@ namespace thunder {
 namespace {
 
 // An argument: a constant object, the object of a register or a size, or a container of those.
-struct Template {
+struct ArgumentTemplate {
   std::shared_ptr<void> constant;
   Operand operand;
-  std::vector<Template> items;
+  std::vector<ArgumentTemplate> items;
   bool tuple = false;
 
   Ref make(Frame& frame) const {
@@ -37,13 +37,13 @@ struct Template {
 
 bool is_constant(const Arg& a) {
   bool values = false;
-  for_each_value(a, [&](Value) { values = true; });
+  visit_values(a, [&](Value) { values = true; });
   for_each_symbol(a, [&](SymbolId) { values = true; });
   return !values;
 }
 
-Template make_template(const Arg& a, const Assembler& assembler) {
-  Template t;
+ArgumentTemplate make_template(const Arg& a, const Assembler& assembler) {
+  ArgumentTemplate t;
   if (is_constant(a)) {
     Gil gil;
     t.constant = hold_python(checked([&] { return literal_to_python(a); }).get());
@@ -113,7 +113,7 @@ class PythonCall final : public Instruction {
     Gil gil;
     std::vector<Ref> owned;
     std::vector<PyObject*> arguments;
-    for (const Template& t : arguments_) {
+    for (const ArgumentTemplate& t : arguments_) {
       owned.push_back(t.make(frame));
       arguments.push_back(owned.back().get());
     }
@@ -170,7 +170,7 @@ class PythonCall final : public Instruction {
   size_t num_keywords_ = 0;
   bool sequence_ = false;
   std::vector<Promise> promised_;  // by the meta function, for each result
-  std::vector<Template> arguments_;
+  std::vector<ArgumentTemplate> arguments_;
 };
 
 }  // namespace

@@ -35,9 +35,9 @@ struct Earlier {
 };
 
 // A backward over the nodes between some results and the leaves.
-class Walk {
+class NodeBackward {
  public:
-  Walk(const variable_list& inputs, bool keep) : found_(inputs.size()), keep_(keep) {
+  NodeBackward(const variable_list& inputs, bool keep) : found_(inputs.size()), keep_(keep) {
     for (size_t i = 0; i < inputs.size(); ++i)
       leaves_[torch::autograd::impl::gradient_edge(inputs[i]).function.get()] = i;
   }
@@ -116,7 +116,7 @@ RecordedGraph::RecordedGraph(variable_list inputs, const variable_list& outputs)
 
 variable_list RecordedGraph::gradients(const std::vector<std::pair<size_t, at::Tensor>>& cotangents, bool keep) const {
   WithoutGil released;
-  Walk walk(inputs_, keep);
+  NodeBackward walk(inputs_, keep);
   edge_list roots, leaves;
   variable_list given;
   for (const auto& [i, gradient] : cotangents) {

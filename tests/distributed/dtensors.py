@@ -247,7 +247,7 @@ class Squared(style.ParallelStyle):
 
 
 LEFT_TO_EAGER = {
-    "cumsum() of a DTensor: [prims.cumsum] the result depends on other processes' parts": on_sequence(
+    "cumsum() of a DTensor: [prims.cumsum] the result depends on other processes' shards": on_sequence(
         lambda x: x.cumsum(1)
     ),
     "relu_() writes to a DTensor": on_sequence(lambda x: x.relu_()),

@@ -509,6 +509,20 @@ def test_fusion_pass_of_ones_own():
     assert "swapped0" in names(thunder.last_traces(f)[-1])
 
 
+def test_an_executor_keeps_its_calls_from_fusion():
+    class Asked(FusionExecutor):
+        def fusion_pass(self, trace):
+            taken.update({c.name: (c.executor, c.may_be_fused) for c in trace.calls if c.executor})
+            return trace
+
+    taken, own = {}, fresh()
+    op = own.register_operator("triple", like=lambda a: a, fn=lambda a: a * 3)
+    f = thunder.jit(lambda a: torch.sin(op(a)), executors=[own, fresh(Asked)])
+    a = torch.randn(3)
+    torch.testing.assert_close(f(a), torch.sin(a * 3))
+    assert set(taken.values()) == {(own.name, False), ("aten", True)}
+
+
 def test_region_that_is_no_region():
     class Bad(FusionExecutor):
         def fusion_pass(self, trace):

@@ -35,12 +35,12 @@ ROWS = {
     "view": (
         "unfold",
         without_uses(naming(r'"prims\.unfold"|"unfold\(Tensor a', "csrc", EVALUATOR)),
-        {"csrc/ops/prims/view.cpp", "csrc/passes/batching.cpp", f"{EVALUATOR}/shape.cpp"},
+        {"csrc/ops/prims/view.cpp", f"{EVALUATOR}/shape.cpp"},
     ),
     "reduction": (
         "prod",
         without_uses(naming(r'"prims\.prod"|"prod\(Tensor a', "csrc", EVALUATOR)),
-        {"csrc/ops/prims/reduction.cpp", "csrc/executors/aten/kernels.cpp", f"{EVALUATOR}/reduction.cpp"},
+        {"csrc/ops/prims/reduction.cpp", "csrc/executors/aten/own_functions.cpp", f"{EVALUATOR}/reduction.cpp"},
     ),
     "written argument": (
         "batch_norm",

@@ -101,6 +101,9 @@ COMPILED = {
     "written views of the batch": writes_to_the_batch,
     "sorting": lambda x: torch.vmap(lambda r: (r.sort()[0], r.topk(2)[0], r.argsort().argmax() + r.argmin()))(x),
     "scans": lambda x: torch.vmap(lambda r: r.logcumsumexp(0) + r.cummax(0)[0])(x),
+    "windows": lambda x: torch.vmap(lambda r: r.unfold(-1, 2, 1).flip(0) * W[:2])(x),
+    "one of size 1": lambda x: torch.vmap(lambda r: r[None].squeeze(0).expand(2, 3))(x[:1]),
+    "windows of a repeated batch": lambda x: torch.vmap(lambda r: r.unfold(0, 2, 1))(x[:1].expand(4, 3)),
     "diagonals": lambda x: torch.vmap(lambda r: torch.diag(r).diagonal() + torch.outer(r, r).trace())(x),
 }
 

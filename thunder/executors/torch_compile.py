@@ -87,7 +87,7 @@ class TorchCompileExecutor(FusionExecutor):
         self._options = options or {}
 
     def can_fuse(self, call):
-        if call.executor not in self.takes_from or call.has_effects or call.is_symbolic:
+        if not call.executor or not call.may_be_fused or call.has_effects or call.is_symbolic:
             return False
         return _steps(call) is not None
 

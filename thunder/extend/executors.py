@@ -143,9 +143,6 @@ class FusionExecutor(_Registers, _C.PythonFusionExecutor):
     `trace.replace(calls, function, executor=self)` there.
     """
 
-    # Calls that another executor claimed for itself stay its own.
-    takes_from = ("aten", "python")
-
     def __init__(self, name, version=None, *, unavailable="", prefix=None):
         """`prefix`: of the names by which fused calls print; the executor's name if None."""
         _C.PythonFusionExecutor.__init__(self, name, str(version or ""), unavailable)
@@ -158,7 +155,7 @@ class FusionExecutor(_Registers, _C.PythonFusionExecutor):
 
     def can_fuse(self, call):
         """Whether a call may be part of a region: its symbol is supported, or all that its body does is."""
-        if (call.executor and call.executor not in self.takes_from) or call.has_effects or call.is_symbolic:
+        if not call.may_be_fused or call.has_effects or call.is_symbolic:
             return False
         return self._supports(call)
 

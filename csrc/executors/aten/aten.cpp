@@ -5,17 +5,17 @@
 
 #include "core/builder.h"
 #include "core/error.h"
-#include "executors/aten/kernels.h"
-#include "executors/aten/lowering.h"
+#include "executors/aten/own_functions.h"
 #include "executors/aten/product.h"
+#include "executors/aten/record_lowering.h"
 #include "executors/aten/rows.h"
 #include "executors/implementing.h"
 
 namespace thunder {
 namespace {
 
-using aten::Kernel;
-using aten::Lowering;
+using aten::OwnFunction;
+using aten::RecordLowering;
 
 std::string print_name_of(const Op& op) {
   if (op.is_prim()) return "torch_" + op.schema.name + "_prim_impl";
@@ -24,8 +24,8 @@ std::string print_name_of(const Op& op) {
 }
 
 struct Support {
-  Kernel kernel = nullptr;
-  std::unique_ptr<Lowering> lowering;
+  OwnFunction function = nullptr;
+  std::unique_ptr<RecordLowering> lowering;
   Implementation implementation;
   bool claimable = false;
 };
@@ -33,6 +33,7 @@ struct Support {
 class AtenExecutor final : public Executor {
  public:
   AtenExecutor() : Executor("aten") {}
+  bool yields_to_fusion() const override { return true; }
 
   const Implementation* find(const Call& call) const override {
     if (const Implementation* own = Executor::find(call)) return own;
@@ -40,7 +41,7 @@ class AtenExecutor final : public Executor {
     // there.
     if (!call.op->executor.empty() || Registry::instance().find(call.op->full_name) != call.op) return nullptr;
     const Support& e = entry(*call.op);
-    if (!e.claimable || (!e.kernel && !e.lowering->target(call.args))) return nullptr;
+    if (!e.claimable || (!e.function && !e.lowering->operator_for(call.args))) return nullptr;
     return &e.implementation;
   }
 
@@ -50,9 +51,9 @@ class AtenExecutor final : public Executor {
     auto [it, is_new] = entries_.try_emplace(&op);
     Support& e = it->second;
     if (!is_new) return e;
-    e.kernel = aten::find_kernel(op.full_name);
-    if (!e.kernel) e.lowering = std::make_unique<Lowering>(op);
-    e.claimable = e.kernel || e.lowering->problem().empty();
+    e.function = aten::find_own_function(op.full_name);
+    if (!e.function) e.lowering = std::make_unique<RecordLowering>(op);
+    e.claimable = e.function || e.lowering->problem().empty();
     if (e.claimable) e.implementation.op = &register_implementing_operator(op, name(), print_name_of(op));
     return e;
   }
@@ -71,7 +72,7 @@ std::shared_ptr<AtenExecutor> instance() {
       if (auto rows = aten::lower_rows(op, call, assembler)) return rows;
       if (auto zeros = aten::lower_or_zeros(op, call, assembler)) return zeros;
       const Support& entry = e->entry(op);
-      if (entry.kernel) return aten::lower_kernel(entry.kernel, op, call, assembler);
+      if (entry.function) return aten::lower_own_function(entry.function, op, call, assembler);
       return entry.lowering->lower(call, assembler);
     });
     return made;
@@ -92,8 +93,8 @@ void register_aten_operators() {
 }
 
 std::string check_record(const Op& op) {
-  if (aten::find_kernel(op.full_name)) return {};
-  return Lowering(op).problem();
+  if (aten::find_own_function(op.full_name)) return {};
+  return RecordLowering(op).problem();
 }
 
 }  // namespace thunder

@@ -8,7 +8,7 @@
 
 namespace thunder {
 
-/// Claims every call whose record names an ATen operator that this PyTorch has, or for which there is a kernel of our
+/// Claims every call whose record names an ATen operator that this PyTorch has, or for which there is a function of our
 /// own. The operator that stands in the program prints as the record's first public name ("torch.nn.functional.gelu"),
 /// a primitive as "torch_<name>_prim_impl".
 ExecutorDefinition aten_executor();

@@ -16,7 +16,7 @@ constexpr double kLargest[] = {448, 57344};  // of e4m3 and e5m2
 
 }  // namespace
 
-c10::IValue float8_scales(const KernelArgs& a) {
+c10::IValue float8_scales(const FunctionArgs& a) {
   const at::Tensor seen = a.tensor(0).amax(-1);
   const at::Tensor forward = seen.narrow(1, 0, kGradient), gradients = seen.narrow(1, kGradient, 1);
   const at::Tensor never = seen.eq(0);
@@ -27,7 +27,7 @@ c10::IValue float8_scales(const KernelArgs& a) {
 }
 
 // Runs of neighbouring places are one write each; mostly that is all of them.
-c10::IValue float8_record(const KernelArgs& a) {
+c10::IValue float8_record(const FunctionArgs& a) {
   const at::Tensor& history = a.tensor(0);
   const Ints places = a.ints(2);
   std::vector<at::Tensor> maxima;

@@ -14,9 +14,9 @@ bool is_real_matrix(const Arg& a) {
   return a.is_tensor() && a.value().tensor().shape.size() == 2 && is_floating(a.value().tensor().dtype);
 }
 
-class ProductCall final : public Instruction {
+class AtenProductCall final : public Instruction {
  public:
-  ProductCall() { moves_operands = false; }
+  AtenProductCall() { moves_operands = false; }
   std::string str() const override { return "aten::mm"; }
   bool can_accumulate() const override { return true; }
 
@@ -46,7 +46,7 @@ std::unique_ptr<Instruction> lower_product(const Op& op, const Call& call, const
   if (std::none_of(std::begin(kProducts), std::end(kProducts), [&](const char* p) { return op.full_name == p; }))
     return nullptr;
   if (!is_real_matrix(call.args[0]) || !is_real_matrix(call.args[1])) return nullptr;
-  auto out = std::make_unique<ProductCall>();
+  auto out = std::make_unique<AtenProductCall>();
   for (size_t i = 0; i < 2; ++i) out->operands.push_back(assembler.natural(call.args[i]));
   return out;
 }

@@ -39,12 +39,12 @@ int64_t product(const Ints& shape) {
   return n;
 }
 
-at::Tensor words_for(const KernelArgs& a, int64_t elements_per_block) {
+at::Tensor words_for(const FunctionArgs& a, int64_t elements_per_block) {
   const int64_t n = product(a.ints(1));
   return words(a.tensor(0), (n + elements_per_block - 1) / elements_per_block);
 }
 
-at::Tensor shaped(const at::Tensor& numbers, const KernelArgs& a) {
+at::Tensor shaped(const at::Tensor& numbers, const FunctionArgs& a) {
   const Ints shape = a.ints(1);
   return numbers.reshape(-1).narrow(0, 0, product(shape)).view(shape);
 }
@@ -73,20 +73,20 @@ at::Tensor two_normals(const at::Tensor& u, const at::Tensor& turn) {
 }  // namespace
 
 // All states by one draw; each has memory aligned to 16 bytes.
-c10::IValue rng_states(const KernelArgs& a) {
+c10::IValue rng_states(const FunctionArgs& a) {
   constexpr int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
   const at::TensorOptions options = at::TensorOptions().dtype(at::kLong).device(a.value(1).toDevice());
   return at::randint(low, high, {a.integer(0), 2}, options).unbind(0);
 }
 
-c10::IValue uniform_at(const KernelArgs& a) {
+c10::IValue uniform_at(const FunctionArgs& a) {
   const at::ScalarType t = a.value(2).toScalarType();
   if (t == at::kDouble) return shaped(fraction(pairs(words_for(a, 2)), 64, 53, t), a);
   const int bits = t == at::kFloat ? 24 : t == at::kHalf ? 11 : 8;
   return shaped(fraction(words_for(a, 4), 32, bits, at::kFloat), a).to(t);
 }
 
-c10::IValue normal_at(const KernelArgs& a) {
+c10::IValue normal_at(const FunctionArgs& a) {
   const at::ScalarType t = a.value(2).toScalarType();
   if (t == at::kDouble) {
     const at::Tensor w = pairs(words_for(a, 2));
@@ -98,7 +98,7 @@ c10::IValue normal_at(const KernelArgs& a) {
   return shaped(two_normals(u, fraction(w.select(1, 1), 32, 24, at::kFloat)), a).to(t);
 }
 
-c10::IValue randint_at(const KernelArgs& a) {
+c10::IValue randint_at(const FunctionArgs& a) {
   const int64_t low = a.integer(2), range = a.integer(3) - low;
   return shaped(high_word(words_for(a, 4).mul(at::Scalar(range))).add(at::Scalar(low)), a);
 }

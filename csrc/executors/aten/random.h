@@ -2,13 +2,13 @@
 // for where there is no kernel.  Uniform numbers and integers are the same, normal ones up to their last bits.
 #pragma once
 
-#include "executors/aten/kernels.h"
+#include "executors/aten/own_functions.h"
 
 namespace thunder::aten {
 
-c10::IValue rng_states(const KernelArgs& a);
-c10::IValue uniform_at(const KernelArgs& a);
-c10::IValue normal_at(const KernelArgs& a);
-c10::IValue randint_at(const KernelArgs& a);
+c10::IValue rng_states(const FunctionArgs& a);
+c10::IValue uniform_at(const FunctionArgs& a);
+c10::IValue normal_at(const FunctionArgs& a);
+c10::IValue randint_at(const FunctionArgs& a);
 
 }  // namespace thunder::aten

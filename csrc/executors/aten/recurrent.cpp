@@ -31,14 +31,14 @@ int64_t mode_of(std::string_view name) {
 }
 
 // What PyTorch's operators are told about the layers.
-struct Layers {
+struct RecurrentLayers {
   int64_t mode, layers, width, projection, inputs, per_layer;  // per_layer: weights of a layer in one direction
   bool bidirectional;
-  auto operator<=>(const Layers&) const = default;
+  auto operator<=>(const RecurrentLayers&) const = default;
 };
 
-Layers layers_of(const at::Tensor& x, const Tensors& weights, const at::Tensor& hx, const at::Tensor& cx,
-                 const std::string& mode, int64_t layers, bool bidirectional) {
+RecurrentLayers layers_of(const at::Tensor& x, const Tensors& weights, const at::Tensor& hx, const at::Tensor& cx,
+                          const std::string& mode, int64_t layers, bool bidirectional) {
   const int64_t out = hx.size(2), width = cx.defined() ? cx.size(2) : out;
   const int64_t cells = layers * (bidirectional ? 2 : 1), count = static_cast<int64_t>(weights.size());
   THUNDER_CHECK(cells > 0 && count > 0 && count % cells == 0, Runtime, "recurrent", count, " weights are not those of ",
@@ -49,16 +49,16 @@ Layers layers_of(const at::Tensor& x, const Tensors& weights, const at::Tensor& 
 // ---- the buffer of the weights --------------------------------------------------------------------------------------
 
 // Where cuDNN expects each weight, in elements.
-struct Places {
+struct WeightPlaces {
   std::vector<int64_t> offsets;
   int64_t total = 0;
 };
 
 // PyTorch's operator makes weights views of a buffer, whose offsets tell.
-Places asked_places(const Layers& l, const Tensors& weights) {
+WeightPlaces asked_places(const RecurrentLayers& l, const Tensors& weights) {
   Tensors views;
   for (const at::Tensor& w : weights) views.push_back(at::empty(w.sizes(), w.options()));
-  Places places;
+  WeightPlaces places;
   places.total = at::_cudnn_rnn_flatten_weight(views, l.per_layer, l.inputs, l.mode, l.width, l.projection, l.layers,
                                                /*batch_first=*/false, l.bidirectional)
                      .numel();
@@ -66,9 +66,9 @@ Places asked_places(const Layers& l, const Tensors& weights) {
   return places;
 }
 
-const Places& places_of(const Layers& l, const Tensors& weights) {
+const WeightPlaces& places_of(const RecurrentLayers& l, const Tensors& weights) {
   static std::mutex mutex;
-  static std::map<std::tuple<Layers, at::ScalarType, int>, Places> known;
+  static std::map<std::tuple<RecurrentLayers, at::ScalarType, int>, WeightPlaces> known;
   const std::tuple key(l, weights[0].scalar_type(), static_cast<int>(weights[0].get_device()));
   std::lock_guard lock(mutex);
   if (auto found = known.find(key); found != known.end()) return found->second;
@@ -82,7 +82,7 @@ int64_t count_of(const Tensors& weights) {
 }
 
 // Layers without biases have places for them, which other tensors of the same storage must not have.
-bool lie_there(const Tensors& weights, const Places& places) {
+bool lie_there(const Tensors& weights, const WeightPlaces& places) {
   const int64_t start = weights[0].storage_offset() - places.offsets[0];
   const int64_t size = static_cast<int64_t>(weights[0].storage().nbytes()) / weights[0].element_size();
   if (start < 0 || start + places.total > size) return false;
@@ -94,8 +94,8 @@ bool lie_there(const Tensors& weights, const Places& places) {
   return true;
 }
 
-at::Tensor buffer_of(const Layers& l, const Tensors& weights) {
-  const Places& places = places_of(l, weights);
+at::Tensor buffer_of(const RecurrentLayers& l, const Tensors& weights) {
+  const WeightPlaces& places = places_of(l, weights);
   if (lie_there(weights, places))
     return weights[0].as_strided({places.total}, {1}, weights[0].storage_offset() - places.offsets[0]);
   at::Tensor buffer = at::empty({places.total}, weights[0].options());
@@ -109,11 +109,11 @@ at::Tensor buffer_of(const Layers& l, const Tensors& weights) {
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
-at::Tensor optional(const KernelArgs& a, size_t i) { return a.is_none(i) ? at::Tensor() : a.tensor(i); }
+at::Tensor optional(const FunctionArgs& a, size_t i) { return a.is_none(i) ? at::Tensor() : a.tensor(i); }
 
 at::Tensor dense(const at::Tensor& t) { return t.defined() ? t.contiguous() : t; }
 
-Tensors list(const KernelArgs& a, size_t i) {
+Tensors list(const FunctionArgs& a, size_t i) {
   Tensors out;
   for (size_t k = 0; k < a.length(i); ++k) out.push_back(a.element(i, k).toTensor());
   return out;
@@ -124,13 +124,13 @@ at::Tensor own_reserve(const at::Tensor& reserve) { return saved_may_be_overwrit
 
 }  // namespace
 
-c10::IValue recurrent(const KernelArgs& a) {
+c10::IValue recurrent(const FunctionArgs& a) {
   THUNDER_CHECK(a.tensor(0).is_cuda(), NotImplemented, "recurrent", "expected tensors on a CUDA device, got ",
                 a.tensor(0).device().str());
   const Tensors weights = list(a, 1);
   const at::Tensor &x = a.tensor(0), hx = dense(a.tensor(2)), cx = dense(optional(a, 3));
   const bool bidirectional = a.value(6).toBool(), train = a.value(7).toBool();
-  const Layers l = layers_of(x, weights, hx, cx, a.value(4).toStringRef(), a.integer(5), bidirectional);
+  const RecurrentLayers l = layers_of(x, weights, hx, cx, a.value(4).toStringRef(), a.integer(5), bidirectional);
   auto [out, hy, cy, reserve, buffer] =
       at::_cudnn_rnn(x, weights, l.per_layer, buffer_of(l, weights), hx, cx, l.mode, l.width, l.projection, l.layers,
                      /*batch_first=*/false, /*dropout=*/0, train, bidirectional, /*batch_sizes=*/{},
@@ -138,11 +138,11 @@ c10::IValue recurrent(const KernelArgs& a) {
   return Tensors{out, hy, cy, reserve};
 }
 
-c10::IValue recurrent_backward(const KernelArgs& a) {
+c10::IValue recurrent_backward(const FunctionArgs& a) {
   const Tensors weights = list(a, 4);
   const at::Tensor &x = a.tensor(3), hx = dense(a.tensor(5)), cx = dense(optional(a, 6));
   const bool bidirectional = a.value(11).toBool(), of_weights = a.value(12).toBool();
-  const Layers l = layers_of(x, weights, hx, cx, a.value(9).toStringRef(), a.integer(10), bidirectional);
+  const RecurrentLayers l = layers_of(x, weights, hx, cx, a.value(9).toStringRef(), a.integer(10), bidirectional);
   auto [dx, dh, dc, dw] = at::_cudnn_rnn_backward(
       x, weights, l.per_layer, buffer_of(l, weights), hx, cx, a.tensor(7).contiguous(), optional(a, 0), optional(a, 1),
       optional(a, 2), l.mode, l.width, l.projection, l.layers, /*batch_first=*/false, /*dropout=*/0, /*train=*/true,

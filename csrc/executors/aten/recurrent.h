@@ -4,11 +4,11 @@
 // where cuDNN expects them are read there, and others, of autocast say, are copied into a new buffer.
 #pragma once
 
-#include "executors/aten/kernels.h"
+#include "executors/aten/own_functions.h"
 
 namespace thunder::aten {
 
-c10::IValue recurrent(const KernelArgs& a);
-c10::IValue recurrent_backward(const KernelArgs& a);
+c10::IValue recurrent(const FunctionArgs& a);
+c10::IValue recurrent_backward(const FunctionArgs& a);
 
 }  // namespace thunder::aten

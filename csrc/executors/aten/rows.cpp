@@ -7,7 +7,7 @@
 #include <ATen/ops/index_put.h>
 #include <ATen/ops/index_select.h>
 
-#include "executors/aten/kernels.h"
+#include "executors/aten/own_functions.h"
 #include "runtime/watchers.h"
 
 namespace thunder::aten {
@@ -24,13 +24,13 @@ bool all_inside(const at::Tensor& rows, int64_t count) {
   return inside;
 }
 
-class RowsCall final : public Instruction {
+class AtenRowsCall final : public Instruction {
  public:
-  explicit RowsCall(bool adds) : adds_(adds) { moves_operands = false; }
+  explicit AtenRowsCall(bool adds) : adds_(adds) { moves_operands = false; }
   std::string str() const override { return adds_ ? "aten::index_put" : "aten::index"; }
 
   void run(Frame& frame) const override {
-    const KernelArgs args(operands, frame);
+    const FunctionArgs args(operands, frame);
     const at::Tensor& t = args.tensor(0);
     const at::Tensor rows = args.element(1, 0).toTensor();
     const bool plain = rows.numel() != 0 && !frame.watched && is_plain(t) && is_plain(rows) && t.is_contiguous() &&
@@ -41,7 +41,7 @@ class RowsCall final : public Instruction {
   }
 
  private:
-  at::Tensor by_rows(const KernelArgs& args, const at::Tensor& t, const at::Tensor& rows) const {
+  at::Tensor by_rows(const FunctionArgs& args, const at::Tensor& t, const at::Tensor& rows) const {
     std::vector<int64_t> shape = t.sizes().vec();
     if (adds_) {
       shape[0] = rows.numel();
@@ -51,7 +51,7 @@ class RowsCall final : public Instruction {
     shape.insert(shape.begin(), rows.sizes().begin(), rows.sizes().end());
     return at::index_select(t, 0, rows.view(-1)).view(shape);
   }
-  at::Tensor by_elements(const KernelArgs& args, const at::Tensor& t, const at::Tensor& rows) const {
+  at::Tensor by_elements(const FunctionArgs& args, const at::Tensor& t, const at::Tensor& rows) const {
     c10::List<std::optional<at::Tensor>> indices;
     indices.push_back(rows);
     return adds_ ? at::index_put(t, indices, args.tensor(2), true) : at::index(t, indices);
@@ -84,7 +84,7 @@ std::unique_ptr<Instruction> lower_rows(const Op& op, const Call& call, const As
     const Dims& given = call.args[2].value().tensor().shape;
     if (!call.args[3].boolean() || !same(shape, given)) return nullptr;
   }
-  auto out = std::make_unique<RowsCall>(adds);
+  auto out = std::make_unique<AtenRowsCall>(adds);
   for (const Arg& a : call.args) out->operands.push_back(assembler.natural(a));
   return out;
 }

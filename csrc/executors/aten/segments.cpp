@@ -26,7 +26,7 @@ at::Tensor along(const at::Tensor& each, const at::Tensor& t, int64_t dim) {
 
 }  // namespace
 
-c10::IValue group_index(const KernelArgs& a) {
+c10::IValue group_index(const FunctionArgs& a) {
   const at::Tensor index = a.tensor(0).to(at::kLong);
   const int64_t groups = a.integer(1);
   at::Tensor inside = index.ge(0).logical_and(index.lt(groups)), numbers = index;
@@ -39,7 +39,7 @@ c10::IValue group_index(const KernelArgs& a) {
   return std::vector<at::Tensor>{order, bounds(sorted, groups + 1, false)};
 }
 
-c10::IValue segment_sum(const KernelArgs& a) {
+c10::IValue segment_sum(const FunctionArgs& a) {
   const at::Tensor &t = a.tensor(0), &places = a.tensor(1);
   const int64_t count = places.numel(), length = a.integer(5),
                 dim = a.integer(4) < 0 ? a.integer(4) + t.dim() : a.integer(4),
@@ -58,7 +58,7 @@ c10::IValue segment_sum(const KernelArgs& a) {
   return sums.index_add(dim, segment.clamp(0, segments - 1), slices).to(type);
 }
 
-c10::IValue embedding_bag_max(const KernelArgs& a) {
+c10::IValue embedding_bag_max(const FunctionArgs& a) {
   constexpr int64_t kMax = 2;
   const at::Tensor& offsets = a.tensor(2);
   if (offsets.numel() == 0) {

@@ -2,12 +2,12 @@
 // executor `rows` does not run them. And the largest of an embedding's bags, by PyTorch's operator.
 #pragma once
 
-#include "executors/aten/kernels.h"
+#include "executors/aten/own_functions.h"
 
 namespace thunder::aten {
 
-c10::IValue group_index(const KernelArgs& a);
-c10::IValue segment_sum(const KernelArgs& a);
-c10::IValue embedding_bag_max(const KernelArgs& a);
+c10::IValue group_index(const FunctionArgs& a);
+c10::IValue segment_sum(const FunctionArgs& a);
+c10::IValue embedding_bag_max(const FunctionArgs& a);
 
 }  // namespace thunder::aten

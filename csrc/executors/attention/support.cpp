@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "executors/attention/kernels.h"
+#include "executors/attention/backend.h"
 #include "python/gil.h"
 #include "runtime/convert.h"
 

@@ -59,7 +59,7 @@ const CudaKernel* require_reduction(at::ScalarType t, int device) {
   return kernel;
 }
 
-struct Known {
+struct PeersOfGroup {
   c10::weak_intrusive_ptr<c10d::ProcessGroup> group;
   std::shared_ptr<Peers> peers;
 };
@@ -70,8 +70,8 @@ std::mutex& known_mutex() {
 }
 
 // Never destroyed: streams may still wait when the process ends.
-std::vector<Known>& known() {
-  static auto* all = new std::vector<Known>;
+std::vector<PeersOfGroup>& known() {
+  static auto* all = new std::vector<PeersOfGroup>;
   return *all;
 }
 
@@ -90,12 +90,12 @@ bool Peers::available(int device, std::string* why_not) {
   return true;
 }
 
-void Peers::connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
+void Peers::connect(const std::string& group, const peers::PeerLayout& layout, int rank, int device, int64_t least,
                     std::vector<uint64_t> bases) {
   auto memory = std::make_shared<peers::PeerMemory>(layout, rank, device, std::move(bases));
   distributed::Watch::of(group)->on_failure([memory] { memory->release(); });
   const std::lock_guard lock(known_mutex());
-  std::erase_if(known(), [](const Known& k) { return k.group.expired(); });
+  std::erase_if(known(), [](const PeersOfGroup& k) { return k.group.expired(); });
   known().push_back({c10::weak_intrusive_ptr<c10d::ProcessGroup>(distributed::group_named(group)),
                      std::make_shared<Peers>(std::move(memory), least)});
 }
@@ -123,7 +123,7 @@ std::vector<uint64_t> Peers::reached(const at::Tensor& t) const {
 
 std::shared_ptr<Peers> Peers::of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   const std::lock_guard lock(known_mutex());
-  for (const Known& k : known())
+  for (const PeersOfGroup& k : known())
     if (k.group.lock() == group) return k.peers;
   return nullptr;
 }
@@ -157,8 +157,9 @@ bool Peers::takes_all_reduce(const std::vector<at::Tensor>& inputs, const std::s
   return memory_->layout().outbox_bytes && large(inputs) && takes_reduce_scatter(inputs, op);
 }
 
-peers::Operands Peers::operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const {
-  peers::Operands o;
+peers::CollectiveOperands Peers::operands(const std::vector<at::Tensor>& outputs,
+                                          const std::vector<at::Tensor>& inputs) const {
+  peers::CollectiveOperands o;
   for (const auto* tensors : {&inputs, &outputs})
     for (const at::Tensor& t : *tensors)
       THUNDER_CHECK(t.is_contiguous(), Runtime, "distributed", "a contiguous tensor was expected, got strides ",
@@ -170,13 +171,13 @@ peers::Operands Peers::operands(const std::vector<at::Tensor>& outputs, const st
 }
 
 template <class Make>
-Peers::WorkPtr Peers::run(const peers::Operands& o, Make make) {
+Peers::WorkPtr Peers::run(const peers::CollectiveOperands& o, Make make) {
   const int device = memory_->device();
   return c10::make_intrusive<PeerWork>(device, memory_->run(current_cuda_stream(device), o, make));
 }
 
 Peers::WorkPtr Peers::all_gather(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
-  peers::Operands o = operands(outputs, inputs);
+  peers::CollectiveOperands o = operands(outputs, inputs);
   std::vector<bool> reached;
   for (const at::Tensor& t : inputs) {
     o.reached.push_back(this->reached(t));
@@ -187,14 +188,14 @@ Peers::WorkPtr Peers::all_gather(const std::vector<at::Tensor>& outputs, const s
 
 Peers::WorkPtr Peers::reduce_scatter(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                      const std::string& op) {
-  peers::Operands o = operands(outputs, inputs);
+  peers::CollectiveOperands o = operands(outputs, inputs);
   o.kernel = require_reduction(inputs[0].scalar_type(), memory_->device());
   o.mean = op == "avg";
   return run(o, [&](peers::Steps& s) { return s.reduce_scatter(bytes_of(inputs)); });
 }
 
 Peers::WorkPtr Peers::all_reduce(const std::vector<at::Tensor>& tensors, const std::string& op) {
-  peers::Operands o = operands(tensors, tensors);
+  peers::CollectiveOperands o = operands(tensors, tensors);
   o.kernel = require_reduction(tensors[0].scalar_type(), memory_->device());
   o.mean = op == "avg";
   return run(o, [&](peers::Steps& s) { return s.all_reduce(bytes_of(tensors)); });

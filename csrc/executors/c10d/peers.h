@@ -25,7 +25,7 @@ class Peers {
 
   /// From here on collectives of this group go this way where takes_...() say so, on every process of it; sums that all
   /// get, and gathers of what is not reached, from `least` bytes on.
-  static void connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
+  static void connect(const std::string& group, const peers::PeerLayout& layout, int rank, int device, int64_t least,
                       std::vector<uint64_t> bases);
   /// From here on tensors of this process that lie in `memory` are gathered from where they lie; `bases`: where this
   /// process finds each process's memory of the same size, by rank.  Ends with the memory.
@@ -57,9 +57,10 @@ class Peers {
   bool holds(const std::vector<at::Tensor>& inputs) const;
   bool large(const std::vector<at::Tensor>& inputs) const;
   std::vector<uint64_t> reached(const at::Tensor& t) const;
-  peers::Operands operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
+  peers::CollectiveOperands operands(const std::vector<at::Tensor>& outputs,
+                                     const std::vector<at::Tensor>& inputs) const;
   template <class Make>
-  WorkPtr run(const peers::Operands& o, Make make);
+  WorkPtr run(const peers::CollectiveOperands& o, Make make);
 
   const std::shared_ptr<peers::PeerMemory> memory_;
   const int64_t least_;

@@ -22,17 +22,17 @@
 namespace thunder {
 namespace {
 
-using cublaslt::Operands;
-using cublaslt::Product;
+using cublaslt::CublasLtProduct;
+using cublaslt::ProductOperands;
 
 constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm",        "torch.linear",
                                     "prims.matmul", "prims.matmul_as", "torch._scaled_mm"};
 
 /// Places among the arguments; 0 for those that the operator does not have.
-struct Places {
+struct ArgumentPlaces {
   size_t bias = 0, first_scale = 0, second_scale = 0;
 };
-Places places_of(const Op& op) {
+ArgumentPlaces places_of(const Op& op) {
   const auto at = [&](const char* name) { return static_cast<size_t>(std::max(op.schema.index_of(name), 0)); };
   return {at("bias"), at("scale_b"), at("scale_a")};
 }
@@ -69,10 +69,10 @@ std::optional<MatrixProduct> product_of(const Op& op, const ArgList& args) {
   return p;
 }
 
-class ProductCall final : public Instruction {
+class CublasLtProductCall final : public Instruction {
  public:
-  ProductCall(const Call& call, const Assembler& assembler)
-      : product_(Product::get(*cublaslt::api(), *product_of(*call.op->implements, call.args))),
+  CublasLtProductCall(const Call& call, const Assembler& assembler)
+      : product_(CublasLtProduct::get(*cublaslt::api(), *product_of(*call.op->implements, call.args))),
         places_(places_of(*call.op->implements)),
         by_aten_(call, assembler) {
     moves_operands = false;
@@ -93,11 +93,11 @@ class ProductCall final : public Instruction {
       return by_aten_.run(*this, frame);
     const int device = a.device().index();
     const c10::OptionalDeviceGuard guard(a.device());
-    Operands o{.first = b.const_data_ptr(),
-               .second = a.const_data_ptr(),
-               .bias = address(frame, places_.bias),
-               .first_scale = address(frame, places_.first_scale),
-               .second_scale = address(frame, places_.second_scale)};
+    ProductOperands o{.first = b.const_data_ptr(),
+                      .second = a.const_data_ptr(),
+                      .bias = address(frame, places_.bias),
+                      .first_scale = address(frame, places_.first_scale),
+                      .second_scale = address(frame, places_.second_scale)};
     if (!aligned(o.first) || !aligned(o.second) || !aligned(o.bias)) return by_aten_.run(*this, frame);
     if (accumulated(frame, [&](const at::Tensor& sum) { return add_to(sum, device, o); })) return;
     at::Tensor out = allocate(c10::DeviceType::CUDA, sizes_, strides_, type_);
@@ -114,7 +114,7 @@ class ProductCall final : public Instruction {
   static bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % cublaslt::kAlignment == 0; }
   static bool measures() { return !at::globalContext().deterministicAlgorithms(); }
 
-  std::string run_product(int device, const Operands& o) const {
+  std::string run_product(int device, const ProductOperands& o) const {
     at::Tensor memory;
     const auto workspace = [&](size_t bytes) {
       const auto size = static_cast<int64_t>(bytes);
@@ -125,16 +125,16 @@ class ProductCall final : public Instruction {
   }
 
   // As PyTorch's own products it leaves free what torch._C._set_sm_carveout_experimental() says.
-  const Product& product() const {
+  const CublasLtProduct& product() const {
     const int32_t left_free = at::globalContext()._SMCarveout_EXPERIMENTAL().value_or(0);
     MatrixProduct problem = product_->problem();
     if (left_free == problem.left_free) return *product_;
     problem.left_free = left_free;
-    return *Product::get(*cublaslt::api(), problem);  // which keeps it
+    return *CublasLtProduct::get(*cublaslt::api(), problem);  // which keeps it
   }
 
   // The sum is kept in float32 and rounded once.
-  bool add_to(const at::Tensor& sum, int device, Operands o) const {
+  bool add_to(const at::Tensor& sum, int device, ProductOperands o) const {
     const bool fits = sum.scalar_type() == type_ && sum.device().index() == device && sum.is_cuda() &&
                       sum.sizes() == c10::IntArrayRef(sizes_) && sum.is_contiguous();
     if (!fits || !product().ready(device, measures())) return false;
@@ -152,8 +152,8 @@ class ProductCall final : public Instruction {
     return has(place) ? tensor(frame, place).const_data_ptr() : nullptr;
   }
 
-  std::shared_ptr<const Product> product_;
-  const Places places_;
+  std::shared_ptr<const CublasLtProduct> product_;
+  const ArgumentPlaces places_;
   const ByAten by_aten_;
   c10::SmallVector<int64_t, 5> sizes_, strides_;
   at::ScalarType type_ = at::kBFloat16;
@@ -172,7 +172,7 @@ class CublasLtExecutor final : public Executor {
 
 std::shared_ptr<Executor> make_cublaslt() {
   register_lowering("cublaslt", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
-    return std::make_unique<ProductCall>(call, assembler);
+    return std::make_unique<CublasLtProductCall>(call, assembler);
   });
   return std::make_shared<CublasLtExecutor>();
 }

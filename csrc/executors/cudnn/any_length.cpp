@@ -36,7 +36,7 @@ at::Tensor narrow(const at::Tensor& gradient, const at::Tensor& x) {
                       : gradient.view({x.size(0), x.size(1), repeats, gradient.size(2), gradient.size(3)}).sum(2);
 }
 
-struct Attention {
+struct AnyLengthAttention {
   at::Tensor query, key, value;
   std::optional<at::Tensor> bias;
   double scale;
@@ -88,7 +88,7 @@ class AnyLength final : public Instruction {
   std::string str() const override { return by_cudnn_.str() + ", of any length"; }
 
   void run(Frame& frame) const override {
-    const Attention a = attention(frame);
+    const AnyLengthAttention a = attention(frame);
     if (a.query.size(2) > 1 && a.key.size(2) > 1) return by_cudnn_.run(*this, frame);
     std::vector<at::Tensor> results;
     if (op_.schema.index_of("grad_out") >= 0) {
@@ -110,8 +110,8 @@ class AnyLength final : public Instruction {
   }
   at::Tensor tensor(Frame& frame, const char* name) const { return value(frame, name).toTensor(); }
 
-  Attention attention(Frame& frame) const {
-    Attention a{tensor(frame, "query"), tensor(frame, "key"), tensor(frame, "value"), {}, 0};
+  AnyLengthAttention attention(Frame& frame) const {
+    AnyLengthAttention a{tensor(frame, "query"), tensor(frame, "key"), tensor(frame, "value"), {}, 0};
     if (const c10::IValue bias = value(frame, "attn_bias"); bias.isTensor()) a.bias = bias.toTensor();
     const c10::IValue scale = value(frame, "scale");
     a.scale = scale.isNone() ? 1 / std::sqrt(static_cast<double>(a.query.size(3))) : scale.toScalar().toDouble();

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
-#include "executors/aten/lowering.h"
-#include "executors/attention/kernels.h"
+#include "executors/aten/record_lowering.h"
+#include "executors/attention/backend.h"
 #include "executors/cudnn/any_length.h"
 #include "executors/cudnn/kernels_ahead.h"
 
@@ -116,7 +116,7 @@ Expr bias(Builder& b, const Args& a) {
   return ops::to_dtype(ops::torch::additive_mask(b, without_repeats(b, a["attn_mask"]).arg(), t), t);
 }
 
-Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+Expr call_kernel(Builder& b, const Args& a, const AttentionOperands& x, const std::string& prefix) {
   const Arg mask = a.has("attn_mask") ? bias(b, a).arg() : Arg();
   return first(b, b.call_named("cudnn." + prefix + "scaled_dot_product_attention" + drawing(a),
                                {x.query.arg(), x.key.arg(), x.value.arg(), mask, dropout_of_forward(a), a["is_causal"],

@@ -32,7 +32,7 @@ constexpr size_t kMostBytes = size_t{256} << 20;
 
 std::vector<Value> tensors_read(const Call& call) {
   std::vector<Value> out;
-  for_each_input(call, [&](Value v) {
+  visit_own_inputs(call, [&](Value v) {
     if (std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
   });
   return out;
@@ -64,11 +64,12 @@ int64_t batch_for(const Call& call) {
 }
 
 // Memory in the tensor's order of dimensions, without gaps.
-struct Memory {
+struct DenseMemory {
   std::vector<int64_t> sizes, strides;
   at::TensorOptions options;
 
-  Memory(const TensorType& t, int64_t batch) : options(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
+  DenseMemory(const TensorType& t, int64_t batch)
+      : options(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
     for (const Dim& d : t.shape) sizes.push_back(d.constant());
     for (const Dim& d : t.strides) strides.push_back(d.constant());
     if (sizes.size() == 4) sizes[0] = std::min(sizes[0], batch);
@@ -94,7 +95,7 @@ class Alone final : public Assembler {
 // The instruction, and the memory of what it reads, by their registers.
 struct Lone {
   std::unique_ptr<Instruction> instruction;
-  std::vector<Memory> reads;
+  std::vector<DenseMemory> reads;
 
   // On a stream of its own, so that it waits for nothing and nothing for it.  Allocations are allowed while another
   // thread captures a graph.
@@ -104,7 +105,7 @@ struct Lone {
     const RelaxedCaptureScope relaxed;
     const c10::StreamGuard stream(own);
     Frame frame;
-    for (const Memory& m : reads) frame.registers.emplace_back(m.make());
+    for (const DenseMemory& m : reads) frame.registers.emplace_back(m.make());
     frame.registers.resize(reads.size() + instruction->outputs.size());
     instruction->run(frame);
   }

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/warning.h"
-#include "executors/attention/kernels.h"
+#include "executors/attention/backend.h"
 #include "executors/implementing.h"
 #include "fuser/decoding.h"
 #include "fuser/emit.h"
@@ -90,7 +90,7 @@ class DecodingCall final : public Instruction {
                           is_aligned(t[0]) && is_aligned(t[1]) && is_aligned(t[2]);
     const CudaKernel* part = readable ? module_->find("decoding_part", device, &why) : nullptr;
     const CudaKernel* join = part ? module_->find("decoding_join", device, &why) : nullptr;
-    Kernels kernels{part, join};
+    LoadedKernels kernels{part, join};
     if (join && cuda_device_properties(device).major >= 9) {
       std::string unused;  // without these the others run
       kernels.of_8 = module_->find("decoding_cluster_8", device, &unused);
@@ -114,12 +114,12 @@ class DecodingCall final : public Instruction {
     return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
   }
 
-  struct Kernels {
+  struct LoadedKernels {
     const CudaKernel *part = nullptr, *join = nullptr;
     const CudaKernel *of_8 = nullptr, *of_2 = nullptr;  // null where the GPU has no clusters
   };
 
-  at::Tensor launch(const Kernels& kernels, const std::array<at::Tensor, 4>& t, int device) const {
+  at::Tensor launch(const LoadedKernels& kernels, const std::array<at::Tensor, 4>& t, int device) const {
     const auto& [q, k, v, mask] = t;
     const int64_t batch = q.size(0), heads = k.size(kHeads), keys = k.size(kRows);
     const Launch l = decoding::launch_of(problem_, batch, heads, keys, cuda_device_properties(device).multiprocessors,

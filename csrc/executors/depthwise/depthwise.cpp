@@ -76,8 +76,8 @@ std::optional<Problem> problem_of_backward(const Call& call) {
 }
 
 // A plan's kernels.
-struct Kernels {
-  Kernels(const Problem& p, Kind kind, bool bias = false)
+struct PlanKernels {
+  PlanKernels(const Problem& p, Kind kind, bool bias = false)
       : plan(depthwise::plan_of(p, kind, bias)),
         module(CudaModule::of("depthwise", fuser::cuda_prelude() + depthwise::text_of(plan))) {}
 
@@ -95,11 +95,11 @@ struct Kernels {
 };
 
 // Sizes as the kernels take them.
-struct Sizes {
+struct ConvolutionSizes {
   int64_t batch = 0;
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0;
 
-  Sizes(const at::Tensor& x, const at::Tensor& y)
+  ConvolutionSizes(const at::Tensor& x, const at::Tensor& y)
       : batch(x.size(0)),
         channels(static_cast<int>(x.size(kChannels))),
         height(static_cast<int>(x.size(kRows))),
@@ -115,7 +115,7 @@ at::Tensor image(std::array<int64_t, 4> sizes, at::ScalarType type) {
 
 unsigned over(int64_t a, int64_t b) { return static_cast<unsigned>((a + b - 1) / b); }
 
-Launch launch_of(const Plan& plan, const Sizes& s, int device) {
+Launch launch_of(const Plan& plan, const ConvolutionSizes& s, int device) {
   const bool of_input = plan.kind == Kind::Input;
   return depthwise::launch_of(plan, s.batch, of_input ? s.height : s.out_height, of_input ? s.width : s.out_width,
                               cuda_device_properties(device).multiprocessors);
@@ -123,10 +123,11 @@ Launch launch_of(const Plan& plan, const Sizes& s, int device) {
 
 // A kernel with three or four pointers, which `sizes` follow.
 template <class... P>
-void launch(const CudaKernel& kernel, const Plan& plan, const Launch& l, const Sizes& s, int device, P... pointers) {
+void launch(const CudaKernel& kernel, const Plan& plan, const Launch& l, const ConvolutionSizes& s, int device,
+            P... pointers) {
   int lanes = static_cast<int>(plan.lanes), segment = static_cast<int>(l.segment);
   int segments = static_cast<int>(l.segments), strips = static_cast<int>(l.strips);
-  Sizes n = s;
+  ConvolutionSizes n = s;
   void* params[] = {static_cast<void*>(&pointers)...,
                     &n.channels,
                     &lanes,
@@ -201,7 +202,7 @@ class Forward final : public Convolution {
                             (x.size(kColumns) + 2 * p.padding_x - p.width) / p.stride_x + 1},
                            x.scalar_type());
     if (out.numel() > 0) {
-      const Sizes sizes(x, out);
+      const ConvolutionSizes sizes(x, out);
       launch(*kernel, kernels_.plan, launch_of(kernels_.plan, sizes, device), sizes, device, from.const_data_ptr(),
              w.const_data_ptr(), biased ? bias.const_data_ptr() : nullptr, out.mutable_data_ptr());
     }
@@ -210,12 +211,12 @@ class Forward final : public Convolution {
   }
 
  private:
-  const Kernels kernels_;
+  const PlanKernels kernels_;
 };
 
-class Backward final : public Convolution {
+class ConvolutionBackward final : public Convolution {
  public:
-  Backward(const Call& call, const Assembler& assembler) : Convolution(call, assembler) {
+  ConvolutionBackward(const Call& call, const Assembler& assembler) : Convolution(call, assembler) {
     const Problem p = *problem_of_backward(call);
     const ArgList& mask = call.arguments()["output_mask"].items();
     for (size_t i = 0; i < wanted_.size(); ++i) wanted_[i] = mask[i].boolean();
@@ -237,7 +238,7 @@ class Backward final : public Convolution {
     const Plan& plan = input_ ? input_->plan : weight_->plan;
     if (!ready || !is_aligned(g, plan) || !is_aligned(from, plan)) return by_aten_.run(*this, frame);
     std::array<at::Tensor, 3> out;
-    const Sizes sizes(x, g);
+    const ConvolutionSizes sizes(x, g);
     if (of_input) {
       out[0] = image({x.size(0), x.size(1), x.size(2), x.size(3)}, x.scalar_type());
       launch(*of_input, input_->plan, launch_of(input_->plan, sizes, device), sizes, device, g.const_data_ptr(),
@@ -251,7 +252,7 @@ class Backward final : public Convolution {
 
  private:
   void gradients_of_filters(const CudaKernel& kernel, const CudaKernel& join, const at::Tensor& g, const at::Tensor& x,
-                            const Sizes& sizes, int device, std::array<at::Tensor, 3>& out) const {
+                            const ConvolutionSizes& sizes, int device, std::array<at::Tensor, 3>& out) const {
     const Plan& plan = weight_->plan;
     const Problem& p = plan.problem;
     const Launch l = launch_of(plan, sizes, device);
@@ -269,7 +270,7 @@ class Backward final : public Convolution {
   }
 
   std::array<bool, 3> wanted_{};  // gradients of the input, the weight, the bias
-  std::optional<Kernels> input_, weight_;
+  std::optional<PlanKernels> input_, weight_;
 };
 
 class DepthwiseExecutor final : public Executor {
@@ -286,7 +287,7 @@ class DepthwiseExecutor final : public Executor {
 std::shared_ptr<Executor> make_depthwise() {
   register_lowering("depthwise", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
     if (call.op->implements->full_name == kForward) return std::make_unique<Forward>(call, assembler);
-    return std::make_unique<Backward>(call, assembler);
+    return std::make_unique<ConvolutionBackward>(call, assembler);
   });
   return std::make_shared<DepthwiseExecutor>();
 }

@@ -104,7 +104,7 @@ class FuserExecutor final : public Executor {
   }
 
   static std::optional<fuser::Kernel> lower(const fuser::Fusion& f, const fuser::LowerOptions& options) {
-    return f.lowerings->lower(f.roots, f.producer, f.materialized, options);
+    return f.lowered->lower(f.roots, f.producer, f.materialized, options);
   }
 
   static bool caches_too_much(const fuser::Kernel& k) {

@@ -40,7 +40,7 @@ struct Evaluated {
 };
 
 // A number, or one of the sizes that a launch evaluates.
-struct Number {
+struct LaunchNumber {
   int64_t number = 0;
   int at = -1;
   int64_t in(const Numbers& sizes) const { return at < 0 ? number : sizes[static_cast<size_t>(at)]; }
@@ -57,7 +57,7 @@ class NumberList {
       is_fixed_ = is_fixed_ && numbers_.back().at < 0;
     }
   }
-  static Number number(const fuser::Size& n, const Dims& sizes) {
+  static LaunchNumber number(const fuser::Size& n, const Dims& sizes) {
     if (n.is_number()) return {n.number(), -1};
     for (size_t i = 0; i < sizes.size(); ++i)
       if (sizes[i].same(n.dim())) return {0, static_cast<int>(i)};
@@ -68,17 +68,17 @@ class NumberList {
   at::IntArrayRef in(const Numbers& sizes, Numbers& room) const {
     if (is_fixed_) return fixed_;
     room.clear();
-    for (const Number& n : numbers_) room.push_back(n.in(sizes));
+    for (const LaunchNumber& n : numbers_) room.push_back(n.in(sizes));
     return room;
   }
 
  private:
-  c10::SmallVector<Number, 5> numbers_;
+  c10::SmallVector<LaunchNumber, 5> numbers_;
   Numbers fixed_;
   bool is_fixed_ = true;
 };
 
-struct Output {
+struct KernelOutput {
   NumberList sizes, strides;
   at::ScalarType type;
 };
@@ -91,7 +91,7 @@ struct KernelSizes {
         arguments(k.sizes.all(), all),
         offsets(k.offsets, all),
         most(k.most, all) {}
-  Number rows, cols;
+  LaunchNumber rows, cols;
   NumberList arguments, offsets, most;
 };
 
@@ -188,7 +188,7 @@ class FusionCall final : public Instruction {
   }
 
   at::Tensor make_result(const Frame& frame, size_t i, const Numbers& now) const {
-    const Output& o = made_[i];
+    const KernelOutput& o = made_[i];
     Numbers size_room, stride_room;
     const at::IntArrayRef sizes = o.sizes.in(now, size_room), strides = o.strides.in(now, stride_room);
     if (k_->on_cuda) return allocate(c10::DeviceType::CUDA, sizes, strides, o.type);
@@ -418,7 +418,7 @@ class FusionCall final : public Instruction {
   std::shared_ptr<FusedKernel> k_;
   Trace alternative_;  // the same by other executors, for when no kernel can be compiled
   KernelSizes kernel_sizes_, any_sizes_;
-  std::vector<Output> made_;
+  std::vector<KernelOutput> made_;
   std::vector<NumberList> expected_;  // strides of the operands
   mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
   mutable std::mutex mutex_;

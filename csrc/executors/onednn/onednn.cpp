@@ -30,15 +30,15 @@ constexpr int kRounds = 5, kFewest = 2;  // of a measurement
 constexpr double kLongest = 0.02;        // seconds of one, from which on the fewest rounds do
 constexpr double kClearly = 0.97;        // of the other's time: with less to gain the bits stay PyTorch's
 
-using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
-                          c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+using LinearFn = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                            c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
 
 // Null where PyTorch was built without oneDNN.
-const c10::TypedOperatorHandle<Linear>* onednn_linear() {
-  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<Linear>> {
+const c10::TypedOperatorHandle<LinearFn>* onednn_linear() {
+  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<LinearFn>> {
     const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
     if (!found || !at::globalContext().hasMKLDNN()) return std::nullopt;
-    return found->typed<Linear>();
+    return found->typed<LinearFn>();
   }();
   return handle ? &*handle : nullptr;
 }
@@ -79,7 +79,7 @@ class Choices {
   }
 
  private:
-  // In turns, so that whatever else the machine does meets both alike.
+  // Alternately, so that whatever else the machine does meets both alike.
   template <class A, class B>
   static bool is_faster(A&& a, B&& b) {
     double of_a = std::numeric_limits<double>::infinity(), of_b = of_a;
@@ -106,9 +106,9 @@ class Choices {
 
 // ---- the product ----------------------------------------------------------------------------------------------------
 
-class ProductCall final : public Instruction {
+class OneDnnProductCall final : public Instruction {
  public:
-  ProductCall(const Call& call, const Assembler& assembler)
+  OneDnnProductCall(const Call& call, const Assembler& assembler)
       : by_aten_(call, assembler), is_linear_(call.op->implements->full_name == "torch.linear") {
     moves_operands = false;
     for (const Arg& a : call.args) operands.push_back(assembler.natural(a));
@@ -181,7 +181,7 @@ class OneDnnExecutor final : public Executor {
 
 std::shared_ptr<Executor> make_onednn() {
   register_lowering("onednn", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
-    return std::make_unique<ProductCall>(call, assembler);
+    return std::make_unique<OneDnnProductCall>(call, assembler);
   });
   return std::make_shared<OneDnnExecutor>();
 }

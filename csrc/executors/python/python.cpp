@@ -4,8 +4,14 @@ namespace thunder {
 
 namespace {
 
+class PythonCallExecutor final : public Executor {
+ public:
+  PythonCallExecutor() : Executor("python") {}
+  bool yields_to_fusion() const override { return true; }
+};
+
 std::shared_ptr<Executor> make_python() {
-  static auto executor = std::make_shared<Executor>("python");
+  static auto executor = std::make_shared<PythonCallExecutor>();
   return executor;
 }
 

@@ -162,13 +162,13 @@ THUNDER_INLINE T sum_of_one(const T* a, int64_t stride, const Segment<T>& s) {
   return static_cast<T>(sum);
 }
 
-struct Range {
+struct SegmentRange {
   int64_t first, last;  // outer
   int64_t begin, end;   // segments
 };
 
 template <class T>
-THUNDER_INLINE Segment<T> segment_of(const Sum& sum, int64_t r) {
+THUNDER_INLINE Segment<T> segment_of(const SegmentSum& sum, int64_t r) {
   const T* weights = static_cast<const T*>(sum.weights);
   const int64_t from = sum.starts ? sum.starts[r] : r * sum.length,
                 to = sum.starts ? sum.starts[r + 1] : from + sum.length;
@@ -181,7 +181,7 @@ THUNDER_INLINE Segment<T> segment_of(const Sum& sum, int64_t r) {
 constexpr int64_t kTogether = 8, kTile = 64;
 
 template <class T>
-THUNDER_INLINE void sum_one_of_each(const Sum& sum, const T* a, const Segment<T>& s, SumOf<T>* sums) {
+THUNDER_INLINE void sum_one_of_each(const SegmentSum& sum, const T* a, const Segment<T>& s, SumOf<T>* sums) {
   using S = SumOf<T>;
   S x[kTogether] = {};
   for (const int64_t* p = s.begin; p < s.end; ++p) {
@@ -205,7 +205,7 @@ THUNDER_INLINE void store_row(const SumOf<T>* sums, int64_t n, T* out) {
 }
 
 template <class T>
-THUNDER_INLINE void sum_ones_together(const Sum& sum, const T* a, const Range& range, T* out) {
+THUNDER_INLINE void sum_ones_together(const SegmentSum& sum, const T* a, const SegmentRange& range, T* out) {
   SumOf<T> sums[kTogether * kTile];
   for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
     const int64_t n = std::min(kTile, range.end - begin);
@@ -215,7 +215,7 @@ THUNDER_INLINE void sum_ones_together(const Sum& sum, const T* a, const Range& r
 }
 
 template <class T>
-THUNDER_INLINE void sum_segments(const Sum& sum, const T* a, const Range& range, T* out) {
+THUNDER_INLINE void sum_segments(const SegmentSum& sum, const T* a, const SegmentRange& range, T* out) {
   constexpr int64_t lanes = VectorOf<SumOf<T>>::lanes;
   out += range.begin * sum.inner;
   for (int64_t r = range.begin; r < range.end; ++r, out += sum.inner) {
@@ -236,7 +236,7 @@ THUNDER_INLINE void sum_segments(const Sum& sum, const T* a, const Range& range,
 }
 
 template <class T>
-THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
+THUNDER_INLINE void sum_range(const SegmentSum& sum, const SegmentRange& range) {
   const bool together = sum.inner == 1;
   for (int64_t o = range.first; o < range.last;) {
     const T* a = static_cast<const T*>(sum.a) + o * sum.outer_stride;
@@ -251,20 +251,21 @@ THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
   }
 }
 
-using SumRange = void (*)(const Sum&, const Range&);
+using SumRange = void (*)(const SegmentSum&, const SegmentRange&);
 
 template <class T>
-void sum_plain(const Sum& sum, const Range& range) {
+void sum_plain(const SegmentSum& sum, const SegmentRange& range) {
   sum_range<T>(sum, range);
 }
 
 #if defined(__x86_64__)
 template <class T>
-[[gnu::target("avx2,f16c")]] void sum_avx2(const Sum& sum, const Range& range) {
+[[gnu::target("avx2,f16c")]] void sum_avx2(const SegmentSum& sum, const SegmentRange& range) {
   sum_range<T>(sum, range);
 }
 template <class T>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,f16c")]] void sum_avx512(const Sum& sum, const Range& range) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,f16c")]] void sum_avx512(const SegmentSum& sum,
+                                                                           const SegmentRange& range) {
   sum_range<T>(sum, range);
 }
 #endif
@@ -295,7 +296,7 @@ SumRange loop_of(at::ScalarType type) {
   }
 }
 
-bool all_inside(const Sum& sum) {
+bool all_inside(const SegmentSum& sum) {
   bool inside = true;
   const int64_t shift = sum.skips ? 1 : 0;
   for (int64_t i = 0; i < sum.count; ++i)
@@ -316,7 +317,7 @@ bool group_index(const int32_t* index, int64_t count, int64_t groups, bool skips
   return group(index, count, groups, skips, order, starts);
 }
 
-bool segment_sum(at::ScalarType type, const Sum& sum) {
+bool segment_sum(at::ScalarType type, const SegmentSum& sum) {
   if (!all_inside(sum)) return false;
   if (sum.outer == 0 || sum.segments == 0) return true;
   const SumRange loop = loop_of(type);

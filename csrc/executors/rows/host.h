@@ -16,7 +16,7 @@ bool group_index(const int64_t* index, int64_t count, int64_t groups, bool skips
 bool group_index(const int32_t* index, int64_t count, int64_t groups, bool skips, int64_t* order, int64_t* starts);
 
 /// One sum over segments; `inner` elements of a slice lie side by side.
-struct Sum {
+struct SegmentSum {
   const void* a = nullptr;
   int64_t outer = 1, outer_stride = 0;  ///< what stands before the dimension, in elements
   int64_t slices = 0, slice_stride = 0;
@@ -31,6 +31,6 @@ struct Sum {
 };
 
 /// False if a place is neither in [0, slices) nor, with `skips`, -1, or a segment reaches beyond the places.
-bool segment_sum(at::ScalarType type, const Sum& sum);
+bool segment_sum(at::ScalarType type, const SegmentSum& sum);
 
 }  // namespace thunder::rows

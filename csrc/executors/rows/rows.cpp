@@ -99,7 +99,7 @@ class SumCall final : public RowsCall {
  private:
   static at::Tensor on_host(const SumOperands& o) {
     at::Tensor out = allocate(c10::DeviceType::CPU, o.shape, o.a.scalar_type());
-    rows::Sum sum;
+    rows::SegmentSum sum;
     sum.a = o.a.const_data_ptr();
     sum.outer = o.outer, sum.outer_stride = o.outer_stride;
     sum.slices = o.slices, sum.slice_stride = o.slice_stride, sum.inner = o.inner;

@@ -29,30 +29,31 @@ using scans::Launch;
 using scans::Problem;
 
 // A record, and where its tensors stand in the order that the kernels take them.
-struct Form {
+struct ScanRecord {
   const char* symbol;
   Kind kind;
   std::array<const char*, 3> inputs;
 };
 constexpr std::array kForms = {
-    Form{"torch.cumsum", Kind::Sum, {"input"}},
-    Form{"prims.cumsum", Kind::Sum, {"a"}},
-    Form{"torch.reversed_cumsum", Kind::ReversedSum, {"input"}},
-    Form{"torch.cumprod", Kind::Product, {"input"}},
-    Form{"prims.cumprod", Kind::Product, {"a"}},
-    Form{"torch.cumprod_backward", Kind::ProductGradient, {"grad", "input", "output"}},
-    Form{"torch.logcumsumexp", Kind::LogSumExp, {"input"}},
-    Form{"prims.logcumsumexp", Kind::LogSumExp, {"a"}},
-    Form{"torch.logcumsumexp_backward", Kind::LogSumExpGradient, {"grad", "input", "output"}},
+    ScanRecord{"torch.cumsum", Kind::Sum, {"input"}},
+    ScanRecord{"prims.cumsum", Kind::Sum, {"a"}},
+    ScanRecord{"torch.reversed_cumsum", Kind::ReversedSum, {"input"}},
+    ScanRecord{"torch.cumprod", Kind::Product, {"input"}},
+    ScanRecord{"prims.cumprod", Kind::Product, {"a"}},
+    ScanRecord{"torch.cumprod_backward", Kind::ProductGradient, {"grad", "input", "output"}},
+    ScanRecord{"torch.logcumsumexp", Kind::LogSumExp, {"input"}},
+    ScanRecord{"prims.logcumsumexp", Kind::LogSumExp, {"a"}},
+    ScanRecord{"torch.logcumsumexp_backward", Kind::LogSumExpGradient, {"grad", "input", "output"}},
 };
 
-const Form& form_of(const std::string& symbol) {
-  const auto* form = std::find_if(kForms.begin(), kForms.end(), [&](const Form& f) { return f.symbol == symbol; });
+const ScanRecord& form_of(const std::string& symbol) {
+  const auto* form =
+      std::find_if(kForms.begin(), kForms.end(), [&](const ScanRecord& f) { return f.symbol == symbol; });
   THUNDER_ASSERT(form != kForms.end(), "no scan ", symbol);
   return *form;
 }
 
-std::optional<Problem> problem_of(const Form& form, const Call& call) {
+std::optional<Problem> problem_of(const ScanRecord& form, const Call& call) {
   if (!call.output.is_value()) return std::nullopt;
   const Args a = call.arguments();
   const TensorType &out = call.output.value().tensor(), &in = a.tensor(form.inputs[0]);
@@ -168,7 +169,7 @@ class ScanCall final : public Instruction {
     return kernel;
   }
 
-  const Form& form_;
+  const ScanRecord& form_;
   const Problem problem_;
   const at::ScalarType type_;
   const std::shared_ptr<CudaModule> module_;
@@ -179,7 +180,7 @@ class ScanCall final : public Instruction {
 class ScanExecutor final : public Executor {
  public:
   ScanExecutor() : Executor("scan") {
-    for (const Form& form : kForms)
+    for (const ScanRecord& form : kForms)
       register_implementation(
           form.symbol,
           implementing(

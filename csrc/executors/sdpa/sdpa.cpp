@@ -3,8 +3,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "executors/aten/lowering.h"
-#include "executors/attention/kernels.h"
+#include "executors/aten/record_lowering.h"
+#include "executors/attention/backend.h"
 #include "ops/formula.h"
 
 namespace thunder {
@@ -334,7 +334,7 @@ Expr readable_mask(Builder& b, const Args& a) {
   return aligned_mask(ops::to_dtype(additive, t), a.tensor("key").shape[2]);
 }
 
-Expr windowed(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+Expr windowed(Builder& b, const Args& a, const AttentionOperands& x, const std::string& prefix) {
   auto swapped = [&](const Expr& t) { return b("prims.transpose", t, Arg(std::vector<int64_t>{0, 2, 1, 3})); };
   return swapped(
       first(b, b.call_named("sdpa." + prefix + "windowed_flash_attention" + drawing(a),
@@ -343,7 +343,7 @@ Expr windowed(Builder& b, const Args& a, const Operands& x, const std::string& p
                             {})));
 }
 
-Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+Expr call_kernel(Builder& b, const Args& a, const AttentionOperands& x, const std::string& prefix) {
   if (a.op().full_name == ops::torch::kWindowedAttention) return windowed(b, a, x, prefix);
   const AttentionKernel kernel = attention_kernel(a, support_of(a));
   Arg mask;

@@ -16,14 +16,14 @@ int64_t gates_of(std::string_view mode) {
   return 1;
 }
 
-struct Sizes {
+struct RecurrentSizes {
   Dim steps, batch, states;  // states: of all layers and directions
   Dim width;                 // of the cell's state
   Dim out;                   // of what a direction gives: the width, or that of its projection
   int64_t directions;
 };
 
-Sizes sizes_of(const Args& a) {
+RecurrentSizes sizes_of(const Args& a) {
   const TensorType &x = a.tensor("input"), &h = a.tensor("hx");
   THUNDER_CHECK(x.rank() == 3 && h.rank() == 3, Runtime, "recurrent", "the input is of shape ", str(x.shape),
                 " and the state of shape ", str(h.shape), ", expected 3 dimensions of each");
@@ -52,7 +52,7 @@ TensorType contiguous(const TensorType& like, Dims shape) {
 
 // cuDNN alone knows how large its reserve is.  Here it has about the size of what it holds in all known releases: the
 // gates and the state of each cell.
-TensorType reserve_type(const Args& a, const Sizes& s) {
+TensorType reserve_type(const Args& a, const RecurrentSizes& s) {
   const Dim cells = s.steps * s.batch * s.states * s.width;
   const TensorType& x = a.tensor("input");
   const Dim bytes = cells * ((gates_of(a["mode"].str()) + 1) * itemsize(x.dtype));
@@ -61,7 +61,7 @@ TensorType reserve_type(const Args& a, const Sizes& s) {
 
 Types recurrent_meta(const Args& a) {
   check_operands(a);
-  const Sizes s = sizes_of(a);
+  const RecurrentSizes s = sizes_of(a);
   const TensorType& x = a.tensor("input");
   Type cell;
   if (a.has("cx")) cell = contiguous(x, a.tensor("cx").shape);

@@ -10,11 +10,11 @@ namespace thunder::ops::torch {
 namespace {
 
 // The input as [N, groups, channels of a group, positions], and the dimensions that a group is normalised over.
-struct Groups {
+struct NormGroups {
   Dims split;
   std::vector<int64_t> dims = {2, 3};
 
-  explicit Groups(const Args& a)
+  explicit NormGroups(const Args& a)
       : split{a.dim("N"), a.dim("group"), floordiv(a.dim("C"), a.dim("group")), a.dim("HxW")} {}
   Dims statistics() const { return {split[0], split[1]}; }
   Dim count() const { return split[2] * split[3]; }
@@ -31,14 +31,14 @@ struct GroupMoments {
 };
 
 // Of rows: the positions of a group's channels.
-GroupMoments moments_of_rows(const Args& a, const Groups& g, const Formula& x) {
+GroupMoments moments_of_rows(const Args& a, const NormGroups& g, const Formula& x) {
   auto mean_of = [&](const Formula& f) { return sum(f, g.dims).call("prims.div", Arg(g.count())); };
   Formula mean = mean_of(x), centred = x - spread(mean, g.split, g.dims);
   return {mean, rsqrt(mean_of(centred * centred).call("prims.add", a["eps"]))};
 }
 
 // Where neighbours in memory are of different channels: of each channel's column, then of the columns of a group.
-GroupMoments moments_of_columns(Builder& b, const Args& a, const Groups& g, const Formula& x) {
+GroupMoments moments_of_columns(Builder& b, const Args& a, const NormGroups& g, const Formula& x) {
   const Dim& positions = g.split[3];
   auto sixths = [&](int64_t n) {
     Dims start(4, Dim(0)), end = g.split;
@@ -53,7 +53,7 @@ GroupMoments moments_of_columns(Builder& b, const Args& a, const Groups& g, cons
 }
 
 // In the shape of the input, wherever the elements lie.
-Expr normalised(Builder& b, const Args& a, const Groups& g, const Formula& x, const GroupMoments& m) {
+Expr normalised(Builder& b, const Args& a, const NormGroups& g, const Formula& x, const GroupMoments& m) {
   const TensorType t = a.tensor("input");
   Formula y = (x - spread(m.mean, g.split, g.dims)) * spread(m.rstd, g.split, g.dims);
   if (a.has("weight")) y = y * g.parameter(b, a, "weight", y, {0, 3});
@@ -64,7 +64,7 @@ Expr normalised(Builder& b, const Args& a, const Groups& g, const Formula& x, co
 Arg native_group_norm_body(Builder& b, const Args& a) {
   const TensorType t = a.tensor("input");
   check_floating("group_norm", "GroupNormKernelImpl", a["input"]);
-  const Groups g(a);
+  const NormGroups g(a);
   const Formula x = compute(b, reshape(b, contiguous(b, a["input"]), g.split));
   const GroupMoments m = moments_of_rows(a, g, x);
   Expr out = normalised(b, a, g, x, m);
@@ -79,7 +79,7 @@ Arg native_group_norm_body(Builder& b, const Args& a) {
 Arg group_norm_as_laid_out_body(Builder& b, const Args& a) {
   const TensorType t = a.tensor("input");
   check_floating("group_norm", "GroupNormKernelImpl", a["input"]);
-  const Groups g(a);
+  const NormGroups g(a);
   const bool columns = suggests_channels_last(t) && !known_empty(t.shape);
   const Formula x = compute(b, reshape(b, suggested_layout(b, a["input"]), g.split));
   const GroupMoments m = columns ? moments_of_columns(b, a, g, x) : moments_of_rows(a, g, x);
@@ -91,7 +91,7 @@ Arg group_norm_as_laid_out_body(Builder& b, const Args& a) {
 // d mean / dx = 1 / count, and d rstd / dx = -rstd^3 (x - mean) / count.
 void group_statistics_vjp(VjpContext& c) {
   Expr x = c.in("input");
-  const Groups g(c.args());
+  const NormGroups g(c.args());
   auto wide = [&](const Expr& statistic) {
     return to_dtype(torch_reshape(statistic, {g.split[0], g.split[1], 1, 1}), x.dtype());
   };
@@ -128,7 +128,7 @@ void group_norm_as_laid_out_vjp(VjpContext& c) {
 Arg gradients(Builder& b, const Args& a, const Expr& grad, const Expr& input) {
   const TensorType t = a.tensor("input");
   const ArgList& mask = a["output_mask"].items();
-  const Groups groups(a);
+  const NormGroups groups(a);
   auto elements = [&](const Expr& of) { return compute(b, reshape(b, of.arg(), groups.split)); };
   Formula g = elements(grad), x = elements(input);
   auto wide = [&](const Formula& f) { return spread(f, groups.split, groups.dims); };

@@ -170,7 +170,7 @@ Arg max_pool_backward_body(Builder& b, const Args& a) {
     Expr indices = b.expr(a["indices"]);
     if (last) indices = in_memory_order_of(indices);
     const Formula grad = compute(b, v.arg()), of(indices);
-    const Formula sum = sum_of_readers(first, windows, [&](const Gather& gather) {
+    const Formula sum = sum_of_readers(first, windows, [&](const WindowGather& gather) {
       const Formula part = gather(grad, 0.0), maximum = gather(of, int64_t{-1});
       return where(maximum.call("prims.eq", places_in_plane(part, first, windows)), part, 0.0);
     });

@@ -139,18 +139,18 @@ Arg column_stack_body(Builder& b, const Args& a) {
 
 // ---- repetition -----------------------------------------------------------------------------------------------------
 
-struct Repeated {
+struct Tiling {
   Dims interleaved;             // r0, s0, r1, s1, ...
   std::vector<int64_t> sizes;   // places of s0, s1, ... of the input's own dimensions
   std::vector<int64_t> counts;  // places of r0, r1, ...
   Dims shape;
 };
 
-Repeated repeated(const Dims& input, const Dims& repeats) {
+Tiling repeated(const Dims& input, const Dims& repeats) {
   THUNDER_CHECK(repeats.size() >= input.size(), Runtime, "repeat",
                 "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, got ",
                 repeats.size(), " and ", input.size());
-  Repeated r;
+  Tiling r;
   size_t lead = repeats.size() - input.size();
   for (size_t i = 0; i < repeats.size(); ++i) {
     THUNDER_CHECK(repeats[i] >= 0, Runtime, "repeat", "repeats must not be negative, got ", str(repeats));
@@ -167,13 +167,13 @@ Repeated repeated(const Dims& input, const Dims& repeats) {
 
 Arg repeat_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["self"]);
-  Repeated r = repeated(x.shape(), size_args("repeat", a["repeats"]));
+  Tiling r = repeated(x.shape(), size_args("repeat", a["repeats"]));
   Expr wide = same(r.interleaved, x.shape()) ? x : b("prims.broadcast_in_dim", x, r.interleaved, r.sizes);
   return b("prims.reshape", wide, r.shape);
 }
 
 void repeat_vjp(VjpContext& c) {
-  Repeated r = repeated(c.in("self").shape(), size_args("repeat", c.args()["repeats"]));
+  Tiling r = repeated(c.in("self").shape(), size_args("repeat", c.args()["repeats"]));
   Expr g = c.b("torch.reshape", c.grad(), r.interleaved);
   if (!r.counts.empty()) g = c.b("torch.sum", g, r.counts);
   c.put("self", g);

@@ -120,7 +120,7 @@ Arg view_as_complex_body(Builder& b, const Args& a) { return b("prims.view_as_co
 
 // ---- all parts ------------------------------------------------------------------------------------------------------
 
-struct Parts {
+struct SplitSizes {
   size_t dim = 0;
   Dims sizes;
 };
@@ -137,7 +137,7 @@ Dims even_parts(const Dim& size, const Dim& part) {
   return sizes;
 }
 
-Parts split_parts(const Args& a, const TensorType& t) {
+SplitSizes split_parts(const Args& a, const TensorType& t) {
   check_has_dimensions("split", t);
   Dim part = size_arg("split", a["split_size_or_sections"]);
   THUNDER_CHECK(part >= 0, Runtime, "split", "split expects split_size be non-negative, but got split_size=", part);
@@ -148,7 +148,7 @@ Parts split_parts(const Args& a, const TensorType& t) {
   return {dim, even_parts(size, part)};
 }
 
-Parts listed_parts(const Args& a, const TensorType& t) {
+SplitSizes listed_parts(const Args& a, const TensorType& t) {
   check_has_dimensions("split_with_sizes", t);
   const size_t dim = static_cast<size_t>(wrapped_dim("split_with_sizes", a["dim"], t.rank()));
   const Dim& size = t.shape[dim];
@@ -164,7 +164,7 @@ Parts listed_parts(const Args& a, const TensorType& t) {
   return {dim, std::move(sizes)};
 }
 
-Parts chunk_parts(const Args& a, const TensorType& t) {
+SplitSizes chunk_parts(const Args& a, const TensorType& t) {
   check_has_dimensions("chunk", t);
   int64_t chunks = a.integer("chunks");
   THUNDER_CHECK(chunks > 0, Runtime, "chunk", "chunk expects `chunks` to be greater than 0, got: ", chunks);
@@ -176,7 +176,7 @@ Parts chunk_parts(const Args& a, const TensorType& t) {
   return {dim, even_parts(size, part)};
 }
 
-Parts sections_parts(const Args& a, const TensorType& t) {
+SplitSizes sections_parts(const Args& a, const TensorType& t) {
   THUNDER_CHECK(t.rank() > 0, Runtime, "tensor_split",
                 "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   size_t dim = static_cast<size_t>(wrapped_dim("tensor_split", a["dim"], t.rank()));
@@ -184,13 +184,13 @@ Parts sections_parts(const Args& a, const TensorType& t) {
   THUNDER_CHECK(n > 0, Runtime, "tensor_split", "number of sections must be larger than 0, got ", n);
   Dim small = floordiv(t.shape[dim], n);
   int64_t larger = mod(t.shape[dim], n).specialize();
-  Parts p{dim, {}};
+  SplitSizes p{dim, {}};
   for (int64_t i = 0; i < n; ++i) p.sizes.push_back(i < larger ? small + 1 : small);
   return p;
 }
 
 // Every part is a value of its own, also one that is the whole (the others being empty), unless it is the only one.
-Arg parts_body(Builder& b, const Expr& x, const Parts& p) {
+Arg parts_body(Builder& b, const Expr& x, const SplitSizes& p) {
   if (p.sizes.size() == 1) return Arg::tuple({x});
   ArgList out;
   Dims start(x.shape().size(), Dim(0)), end = x.shape(), step(x.shape().size(), Dim(1));
@@ -203,7 +203,7 @@ Arg parts_body(Builder& b, const Expr& x, const Parts& p) {
 }
 
 // One concatenation for all parts, zeros for those through which no gradient flows.
-void parts_vjp(VjpContext& c, const Parts& p) {
+void parts_vjp(VjpContext& c, const SplitSizes& p) {
   const Expr x(c.b, c.call.args[0]);
   std::string_view name = c.call.op->schema.params[0].name;
   size_t with_grad = 0, last = 0;
@@ -224,13 +224,13 @@ void parts_vjp(VjpContext& c, const Parts& p) {
   c.put(name, c.b("torch.cat", Arg::list(std::move(grads)), dim));
 }
 
-template <Parts (*parts)(const Args&, const TensorType&)>
+template <SplitSizes (*parts)(const Args&, const TensorType&)>
 Arg split_by(Builder& b, const Args& a) {
   Expr x = b.expr(a.list()[0]);
   return parts_body(b, x, parts(a, x.tensor()));
 }
 
-template <Parts (*parts)(const Args&, const TensorType&)>
+template <SplitSizes (*parts)(const Args&, const TensorType&)>
 void split_by_vjp(VjpContext& c) {
   parts_vjp(c, parts(c.args(), c.call.args[0].value().tensor()));
 }

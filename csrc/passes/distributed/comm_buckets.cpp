@@ -82,7 +82,7 @@ class Bucketer {
     size_t reads = 0;
     for (const Call* c : trace_.calls) {
       const bool view = is_pure_view(*c);
-      visit_inputs(*c, [&](Value v) {
+      visit_all_inputs(*c, [&](Value v) {
         Single* g = gathered[v];
         if (!g) return;
         if (view) visit_outputs(*c, [&](Value o) { gathered.set(o, g); });

@@ -26,23 +26,23 @@ int64_t bytes_freed(const Call& start) {
 }
 
 // One collective of the plan.
-struct Collective {
+struct PlannedCollective {
   const Call* start = nullptr;
   const Call* wait = nullptr;  // null where nobody reads what it gives
   int64_t bytes = 0;           // that it keeps in flight
   bool waited = false;
 };
 
-class Scheduler {
+class CommScheduler {
  public:
-  Scheduler(const Trace& trace, const CommunicationPlan& plan, const Positions& positions,
-            const std::optional<std::vector<size_t>>& regathers_before)
+  CommScheduler(const Trace& trace, const CommunicationPlan& plan, const Positions& positions,
+                const std::optional<std::vector<size_t>>& regathers_before)
       : trace_(trace), plan_(plan), limit_(plan.bytes_in_flight), order_(trace.calls), before_(regathers_before) {
     find(positions.gathers, gathers_, bytes_given);
     find(positions.reductions, reductions_, bytes_freed);
     for (size_t k = 0; k < gathers_.size(); ++k)
       if (gathers_[k].wait) gather_of_wait_.emplace(gathers_[k].wait, k);
-    for (const Collective& r : reductions_)
+    for (const PlannedCollective& r : reductions_)
       if (r.wait) visit_outputs(*r.wait, [&](Value v) { late_.set(v, 1); });
   }
 
@@ -81,15 +81,15 @@ class Scheduler {
 
  private:
   // The collectives by their places in the plan's order.
-  void find(const ValueMap<int>& positions, std::vector<Collective>& out, int64_t (*bytes)(const Call&)) {
-    std::vector<std::pair<int, Collective>> found;
+  void find(const ValueMap<int>& positions, std::vector<PlannedCollective>& out, int64_t (*bytes)(const Call&)) {
+    std::vector<std::pair<int, PlannedCollective>> found;
     ValueMap<const Call*> waits;
     for (const Call* c : trace_.calls)
       if (c->args.size() == 1 && c->args[0].is_value()) waits.set(c->args[0].value(), c);
     for (const Call* c : trace_.calls) {
       if (!c->output.is_value() || positions[c->output.value()] < 0) continue;
       Value future = c->output.value();
-      found.emplace_back(positions[future], Collective{c, waits[future], bytes(*c)});
+      found.emplace_back(positions[future], PlannedCollective{c, waits[future], bytes(*c)});
     }
     std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [k, c] : found) {
@@ -105,23 +105,23 @@ class Scheduler {
   // would ask for everything at once, and last in it, they would hold back the reductions.
   void find_lazy() {
     ValueSet gathered;
-    for (const Collective& g : gathers_)
+    for (const PlannedCollective& g : gathers_)
       if (g.wait) visit_outputs(*g.wait, [&](Value v) { gathered.set(v, 1); });
     for (const Call* c : trace_.calls) {
       bool all = !is_own(c) && is_pure_view(*c);
-      visit_inputs(*c, [&](Value v) { all = all && gathered[v]; });
+      visit_all_inputs(*c, [&](Value v) { all = all && gathered[v]; });
       if (!all) continue;
       visit_outputs(*c, [&](Value v) { gathered.set(v, 1); });
       lazy_.insert(c);
     }
     ValueMap<int> readers(0), late_readers(0);
     visit_values(trace_.output, [&](Value v) { readers.set(v, readers[v] + 1); });
-    for (const Call* c : trace_.calls) visit_inputs(*c, [&](Value v) { readers.set(v, readers[v] + 1); });
+    for (const Call* c : trace_.calls) visit_all_inputs(*c, [&](Value v) { readers.set(v, readers[v] + 1); });
     auto reads_late = [&](const Call& c) {
-      visit_inputs(c, [&](Value v) { late_readers.set(v, late_readers[v] + 1); });
+      visit_all_inputs(c, [&](Value v) { late_readers.set(v, late_readers[v] + 1); });
     };
-    for (const Collective& g : gathers_) reads_late(*g.start);
-    for (const Collective& r : reductions_) reads_late(*r.start);
+    for (const PlannedCollective& g : gathers_) reads_late(*g.start);
+    for (const PlannedCollective& r : reductions_) reads_late(*r.start);
     for (auto it = trace_.calls.rbegin(); it != trace_.calls.rend(); ++it) {
       bool all = !is_own(*it) && is_for_the_wire(**it);
       visit_outputs(**it, [&](Value v) { all = all && readers[v] > 0 && readers[v] == late_readers[v]; });
@@ -135,7 +135,7 @@ class Scheduler {
   static bool is_for_the_wire(const Call& c) {
     if (meant_by(c).full_name == "prims.add_kept_gradient") return true;
     int operands = 0;
-    visit_inputs(c, [&](Value) { ++operands; });
+    visit_all_inputs(c, [&](Value) { ++operands; });
     return operands < 2 && effects(c) == 0 && moves_elements(c);
   }
 
@@ -148,7 +148,7 @@ class Scheduler {
   // Whether it needs what a reduction gives.
   bool is_late(const Call& c) {
     bool late = false;
-    visit_inputs(c, [&](Value v) { late |= late_[v] != 0; });
+    visit_all_inputs(c, [&](Value v) { late |= late_[v] != 0; });
     if (late) visit_outputs(c, [&](Value v) { late_.set(v, 1); });
     return late;
   }
@@ -159,7 +159,7 @@ class Scheduler {
 
   bool wait_for_gathers_of(const Call& c) {
     bool waited = false;
-    visit_inputs(c, [&](Value v) { waited = wait_for_gather_of(v) || waited; });
+    visit_all_inputs(c, [&](Value v) { waited = wait_for_gather_of(v) || waited; });
     return waited;
   }
 
@@ -188,7 +188,7 @@ class Scheduler {
   }
 
   void start_gather() {
-    Collective& g = gathers_[next_gather_++];
+    PlannedCollective& g = gathers_[next_gather_++];
     order_.place(g.start);
     if (g.wait) gathered_ahead_ += g.bytes;
   }
@@ -216,7 +216,7 @@ class Scheduler {
 
   // What the call reads, made of the first `gathers`.
   void place_inputs(const Call& c, size_t gathers) {
-    visit_inputs(c, [&](Value v) {
+    visit_all_inputs(c, [&](Value v) {
       const Call* maker = order_.maker(v);
       if (!maker || order_.placed(maker)) return;
       auto it = gather_of_wait_.find(maker);
@@ -244,7 +244,7 @@ class Scheduler {
   }
 
   void start_reduction() {
-    Collective& r = reductions_[next_reduction_];
+    PlannedCollective& r = reductions_[next_reduction_];
     // Over replicas a start may wait for the other processes of the group, as a wait does.
     while (plan_.copies > 1 && before_ && next_gather_ < before_->at(next_reduction_)) start_gather();
     ++next_reduction_;
@@ -258,7 +258,7 @@ class Scheduler {
 
   bool is_ready(const Call& c) const {
     bool ready = true;
-    visit_inputs(c, [&](Value v) {
+    visit_all_inputs(c, [&](Value v) {
       const Call* maker = order_.maker(v);
       ready = ready && (!maker || order_.placed(maker) || (lazy_.count(maker) && is_ready(*maker)));
     });
@@ -266,7 +266,7 @@ class Scheduler {
   }
 
   void wait_for_reduction(size_t k) {
-    Collective& r = reductions_[k];
+    PlannedCollective& r = reductions_[k];
     if (!r.wait || r.waited) return;
     while (before_ && next_gather_ < before_->at(k)) start_gather();
     r.waited = true;
@@ -278,7 +278,7 @@ class Scheduler {
   const CommunicationPlan& plan_;
   const int64_t limit_;
   InOrder order_;
-  std::vector<Collective> gathers_, reductions_;
+  std::vector<PlannedCollective> gathers_, reductions_;
   std::unordered_map<const Call*, size_t> gather_of_wait_;
   std::unordered_set<const Call*> own_, lazy_;
   ValueSet late_;
@@ -293,7 +293,7 @@ class Scheduler {
 
 Trace comm_schedule(const Trace& trace, const CommunicationPlan& plan, const Positions& positions,
                     std::optional<std::vector<size_t>>& regathers_before, std::set<size_t>& too_late) {
-  Scheduler scheduler(trace, plan, positions, regathers_before);
+  CommScheduler scheduler(trace, plan, positions, regathers_before);
   Trace out = scheduler.run();
   too_late = scheduler.too_late();
   if (!regathers_before && !scheduler.gathers_before().empty()) regathers_before = scheduler.gathers_before();

@@ -230,7 +230,7 @@ std::optional<size_t> bucket_read_last(const Trace& trace, size_t calls, const C
   for (size_t i = 0; i < calls; ++i) {
     const Call& call = *trace.calls[i];
     const bool waits = call.op->has(kComm) && call.args[0].is_value(), views = is_pure_view(call);
-    visit_inputs(call, [&](Value v) {
+    visit_all_inputs(call, [&](Value v) {
       const int index = waits ? made.gathers[v] : gathered[v];
       if (index < 0) return;
       if (waits || views) visit_outputs(call, [&](Value o) { gathered.set(o, index); });

@@ -19,7 +19,7 @@ class InOrder {
   }
   void place(const Call* call) {
     if (!done_.insert(call).second) return;
-    visit_inputs(*call, [&](Value v) {
+    visit_all_inputs(*call, [&](Value v) {
       if (const Call* maker = maker_[v]) place(maker);
     });
     out_.push_back(call);

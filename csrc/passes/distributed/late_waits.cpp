@@ -32,7 +32,7 @@ Trace late_waits(const Trace& trace) {
       waits.push_back(c);
       continue;
     }
-    visit_inputs(*c, [&](Value v) {
+    visit_all_inputs(*c, [&](Value v) {
       if (open[v]) end(open[v]);
     });
     out.calls.push_back(c);

@@ -37,7 +37,7 @@ int64_t whole_bytes(const Call& start) {
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 // Which storages are alive, call by call.
-class Memory {
+class LiveStorages {
  public:
   int64_t live = 0, peak = 0;
 
@@ -312,7 +312,7 @@ class Simulator {
 
   const CostTable& table_;
   Simulation out_;
-  Memory memory_;
+  LiveStorages memory_;
   bool backward_ = false;
   double now_ = 0, busy_until_ = 0;
   std::map<std::string, double> ends_;  // by communicator

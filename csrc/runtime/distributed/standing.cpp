@@ -9,7 +9,7 @@ namespace thunder::distributed {
 namespace detail {
 namespace {
 
-struct Known {
+struct OwnPlace {
   std::mutex mutex;
   Place place;
   std::thread::id thread;  // the first that waited
@@ -17,15 +17,15 @@ struct Known {
 };
 
 // Never destroyed: the watching thread may outlive what the process's end destroys.
-Known& known() {
-  static auto* known = new Known;
+OwnPlace& known() {
+  static auto* known = new OwnPlace;
   return *known;
 }
 
 }  // namespace
 
 Standing::Standing(const std::string& group, uint64_t number, const std::string& what) {
-  Known& k = known();
+  OwnPlace& k = known();
   const std::lock_guard lock(k.mutex);
   if (k.thread == std::thread::id()) k.thread = std::this_thread::get_id();
   k.several = k.several || k.thread != std::this_thread::get_id();

@@ -16,13 +16,13 @@ constexpr std::array<uint32_t, 64> kRoundConstants = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-using State = std::array<uint32_t, 8>;
+using HashState = std::array<uint32_t, 8>;
 
 uint32_t big_endian(const uint8_t* p) {
   return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | uint32_t(p[3]);
 }
 
-void add_block(State& state, const uint8_t* block) {
+void add_block(HashState& state, const uint8_t* block) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i) w[i] = big_endian(block + 4 * i);
   for (int i = 16; i < 64; ++i) {
@@ -38,7 +38,7 @@ void add_block(State& state, const uint8_t* block) {
     const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
   }
-  const State after = {a, b, c, d, e, f, g, h};
+  const HashState after = {a, b, c, d, e, f, g, h};
   for (int i = 0; i < 8; ++i) state[i] += after[i];
 }
 
@@ -53,7 +53,7 @@ uint64_t mixed(uint64_t x) {
 }  // namespace
 
 std::array<uint8_t, 32> sha256(std::string_view bytes) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  HashState state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   const size_t whole = bytes.size() / 64 * 64;
   for (size_t i = 0; i < whole; i += 64) add_block(state, data + i);

@@ -20,7 +20,7 @@ struct Heuristic {
 
 using Handle = void*;
 using MatmulDesc = void*;
-using Layout = void*;
+using MatrixLayout = void*;
 using Preference = void*;
 
 // Numbers of cublasLtMatmulDescAttributes_t, of cublasLtMatmulPreferenceAttributes_t, and of enumerations among their
@@ -55,16 +55,18 @@ struct Api {
   int (*desc_create)(MatmulDesc*, int compute_type, int scale_type);
   int (*desc_set)(MatmulDesc, int attribute, const void*, size_t bytes);
   int (*desc_destroy)(MatmulDesc);
-  int (*layout_create)(Layout*, int type, uint64_t rows, uint64_t cols, int64_t stride);
-  int (*layout_destroy)(Layout);
+  int (*layout_create)(MatrixLayout*, int type, uint64_t rows, uint64_t cols, int64_t stride);
+  int (*layout_destroy)(MatrixLayout);
   int (*preference_create)(Preference*);
   int (*preference_set)(Preference, int attribute, const void*, size_t bytes);
   int (*preference_destroy)(Preference);
-  int (*heuristics)(Handle, MatmulDesc, Layout a, Layout b, Layout c, Layout d, Preference, int wanted, Heuristic*,
-                    int* found);
-  int (*check)(Handle, MatmulDesc, Layout a, Layout b, Layout c, Layout d, const Algorithm*, Heuristic*);
-  int (*matmul)(Handle, MatmulDesc, const void* alpha, const void* a, Layout, const void* b, Layout, const void* beta,
-                const void* c, Layout, void* d, Layout, const Algorithm*, void* workspace, size_t bytes, void* stream);
+  int (*heuristics)(Handle, MatmulDesc, MatrixLayout a, MatrixLayout b, MatrixLayout c, MatrixLayout d, Preference,
+                    int wanted, Heuristic*, int* found);
+  int (*check)(Handle, MatmulDesc, MatrixLayout a, MatrixLayout b, MatrixLayout c, MatrixLayout d, const Algorithm*,
+               Heuristic*);
+  int (*matmul)(Handle, MatmulDesc, const void* alpha, const void* a, MatrixLayout, const void* b, MatrixLayout,
+                const void* beta, const void* c, MatrixLayout, void* d, MatrixLayout, const Algorithm*, void* workspace,
+                size_t bytes, void* stream);
 };
 
 /// Null if the PyTorch in this process has none.  Only what was found is remembered: PyTorch loads it with its first

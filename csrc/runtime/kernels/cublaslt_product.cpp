@@ -38,9 +38,9 @@ void require(const Api& api, int status, const char* doing) {
   THUNDER_CHECK(status == 0, Runtime, "cublaslt", doing, ": ", api.status_string(status));
 }
 
-Layout make_layout(const Api& api, DType t, bool transposed, int64_t rows, int64_t cols, int64_t stride) {
+MatrixLayout make_layout(const Api& api, DType t, bool transposed, int64_t rows, int64_t cols, int64_t stride) {
   if (transposed) std::swap(rows, cols);
-  Layout layout = nullptr;
+  MatrixLayout layout = nullptr;
   require(api, api.layout_create(&layout, type_of(t), static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride),
           "cublasLtMatrixLayoutCreate");
   return layout;
@@ -68,16 +68,16 @@ CacheKey cache_key(const Api& api, const MatrixProduct& p, int device) {
 
 }  // namespace
 
-std::shared_ptr<const Product> Product::get(const Api& api, const MatrixProduct& problem) {
+std::shared_ptr<const CublasLtProduct> CublasLtProduct::get(const Api& api, const MatrixProduct& problem) {
   static std::mutex mutex;
-  static auto* all = new std::map<MatrixProduct, std::shared_ptr<const Product>>;
+  static auto* all = new std::map<MatrixProduct, std::shared_ptr<const CublasLtProduct>>;
   std::lock_guard lock(mutex);
-  std::shared_ptr<const Product>& known = (*all)[problem];
-  if (!known) known = std::make_shared<const Product>(api, problem);
+  std::shared_ptr<const CublasLtProduct>& known = (*all)[problem];
+  if (!known) known = std::make_shared<const CublasLtProduct>(api, problem);
   return known;
 }
 
-Product::Product(const Api& api, const MatrixProduct& p) : api_(api), problem_(p) {
+CublasLtProduct::CublasLtProduct(const Api& api, const MatrixProduct& p) : api_(api), problem_(p) {
   const MatrixProduct::Float8 operands = p.float8.value_or(MatrixProduct::Float8{p.dtype, p.dtype, false});
   first_ = make_layout(api, operands.first, p.transpose_first, p.m, p.k, p.first_stride);
   second_ = make_layout(api, operands.second, p.transpose_second, p.k, p.n, p.second_stride);
@@ -85,12 +85,12 @@ Product::Product(const Api& api, const MatrixProduct& p) : api_(api), problem_(p
   if (!p.bias && !p.float8 && !p.left_free) desc_ = describe(0, {});
 }
 
-Product::~Product() {
-  for (Layout l : {first_, second_, out_})
+CublasLtProduct::~CublasLtProduct() {
+  for (MatrixLayout l : {first_, second_, out_})
     if (l) api_.layout_destroy(l);
 }
 
-Product::Description Product::describe(int device, const Operands& o) const {
+CublasLtProduct::Description CublasLtProduct::describe(int device, const ProductOperands& o) const {
   if (desc_) return desc_;
   MatmulDesc desc = nullptr;
   require(api_, api_.desc_create(&desc, kCompute32, kReal32), "cublasLtMatmulDescCreate");
@@ -117,9 +117,9 @@ Product::Description Product::describe(int device, const Operands& o) const {
   return owned;
 }
 
-int Product::launch(const Run& run, const Choice& choice) const {
+int CublasLtProduct::launch(const Run& run, const Choice& choice) const {
   const float one = 1, zero = 0;
-  const Operands& o = run.operands;
+  const ProductOperands& o = run.operands;
   void* memory = choice.workspace ? run.workspace(choice.workspace) : nullptr;
   return api_.matmul(handle(api_, run.device), describe(run.device, o).get(), &one, o.first, first_, o.second, second_,
                      o.accumulate ? &one : &zero, o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace,
@@ -129,7 +129,7 @@ int Product::launch(const Run& run, const Choice& choice) const {
 // First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and
 // costs a launch to clear it, for no gain; larger ones hold partial sums, without which a long product of few rows and
 // columns would leave most of the device idle.
-std::vector<Product::Choice> Product::proposed(int device) const {
+std::vector<CublasLtProduct::Choice> CublasLtProduct::proposed(int device) const {
   std::vector<Choice> out = proposed(device, 0);
   const bool all = out.empty();
   for (const Choice& c : proposed(device, kMaxWorkspace))
@@ -137,7 +137,7 @@ std::vector<Product::Choice> Product::proposed(int device) const {
   return out;
 }
 
-std::vector<Product::Choice> Product::proposed(int device, size_t workspace) const {
+std::vector<CublasLtProduct::Choice> CublasLtProduct::proposed(int device, size_t workspace) const {
   Preference preference = nullptr;
   require(api_, api_.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   const uint32_t reductions = kReductions, alignment = kAlignment;
@@ -156,7 +156,7 @@ std::vector<Product::Choice> Product::proposed(int device, size_t workspace) con
   return out;
 }
 
-std::optional<Product::Choice> Product::remembered(int device, UsedCache& used) const {
+std::optional<CublasLtProduct::Choice> CublasLtProduct::remembered(int device, UsedCache& used) const {
   if (!used) used = DiskCache::open();
   const std::optional<std::string> bytes = used->load(cache_key(api_, problem_, device));
   Choice c;
@@ -172,7 +172,7 @@ std::optional<Product::Choice> Product::remembered(int device, UsedCache& used) 
   return c;
 }
 
-void Product::remember(int device, const Choice& c, UsedCache& used) const {
+void CublasLtProduct::remember(int device, const Choice& c, UsedCache& used) const {
   const uint64_t workspace = c.workspace;
   std::string bytes(reinterpret_cast<const char*>(&c.algorithm), sizeof c.algorithm);
   bytes.append(reinterpret_cast<const char*>(&workspace), sizeof workspace);
@@ -180,9 +180,10 @@ void Product::remember(int device, const Choice& c, UsedCache& used) const {
   used->store(cache_key(api_, problem_, device), bytes);
 }
 
-// Each once, then the first and the best others in turns, so that a clock that changes meanwhile changes for all of
+// Each once, then the first and the best others alternately, so that a clock that changes meanwhile changes for all of
 // them.
-std::optional<Product::Choice> Product::fastest(const Run& run, const std::vector<Choice>& choices) const {
+std::optional<CublasLtProduct::Choice> CublasLtProduct::fastest(const Run& run,
+                                                                const std::vector<Choice>& choices) const {
   CudaTimer timer(run.device, run.stream);
   auto time = [&](size_t i, int repeats) {
     timer.start();
@@ -215,14 +216,14 @@ std::optional<Product::Choice> Product::fastest(const Run& run, const std::vecto
 }
 
 // Under the lock.
-std::optional<Product::Choice> Product::known(int device, bool measure, UsedCache& used) const {
+std::optional<CublasLtProduct::Choice> CublasLtProduct::known(int device, bool measure, UsedCache& used) const {
   Known& known = known_[static_cast<size_t>(device)];
   if (!measure) return known.first;
   if (!known.measured) known.measured = remembered(device, used);
   return known.measured;
 }
 
-bool Product::ready(int device, bool measure) const {
+bool CublasLtProduct::ready(int device, bool measure) const {
   const CudaContextScope scope(device);
   UsedCache used;
   bool found = false;
@@ -234,7 +235,7 @@ bool Product::ready(int device, bool measure) const {
   return found;
 }
 
-std::optional<Product::Choice> Product::choice(const Run& run, bool measure, UsedCache& used) const {
+std::optional<CublasLtProduct::Choice> CublasLtProduct::choice(const Run& run, bool measure, UsedCache& used) const {
   std::lock_guard lock(mutex_);
   if (std::optional<Choice> c = known(run.device, measure, used)) return c;
   Known& known = known_[static_cast<size_t>(run.device)];
@@ -250,8 +251,8 @@ std::optional<Product::Choice> Product::choice(const Run& run, bool measure, Use
   return known.measured;
 }
 
-std::string Product::run(int device, void* stream, const Operands& operands, const Workspace& workspace,
-                         bool measure) const {
+std::string CublasLtProduct::run(int device, void* stream, const ProductOperands& operands, const Workspace& workspace,
+                                 bool measure) const {
   const CudaContextScope scope(device);
   const Run run{device, stream, operands, workspace};
   UsedCache used;

@@ -23,7 +23,7 @@
 namespace thunder::cublaslt {
 
 /// Addresses on a device, multiples of kAlignment.
-struct Operands {
+struct ProductOperands {
   const void *first = nullptr, *second = nullptr, *bias = nullptr;
   void* out = nullptr;
   bool accumulate = false;                                     ///< the product is added to what `out` holds
@@ -31,14 +31,14 @@ struct Operands {
 };
 constexpr uintptr_t kAlignment = 16;
 
-class Product {
+class CublasLtProduct {
  public:
   /// The one for `problem`, made when it is first asked for; products of one form share what was measured.
-  static std::shared_ptr<const Product> get(const Api& api, const MatrixProduct& problem);
-  Product(const Api& api, const MatrixProduct& problem);
-  ~Product();
-  Product(const Product&) = delete;
-  Product& operator=(const Product&) = delete;
+  static std::shared_ptr<const CublasLtProduct> get(const Api& api, const MatrixProduct& problem);
+  CublasLtProduct(const Api& api, const MatrixProduct& problem);
+  ~CublasLtProduct();
+  CublasLtProduct(const CublasLtProduct&) = delete;
+  CublasLtProduct& operator=(const CublasLtProduct&) = delete;
 
   const MatrixProduct& problem() const { return problem_; }
 
@@ -46,7 +46,8 @@ class Product {
   using Workspace = std::function<void*(size_t bytes)>;
   /// Asynchronous.  `measure`: the algorithm may be chosen by its time, where that is not known yet and the stream can
   /// be waited for; else cuBLASLt's first choice is taken.  An empty string, or why the product cannot be computed.
-  std::string run(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
+  std::string run(int device, void* stream, const ProductOperands& operands, const Workspace& workspace,
+                  bool measure) const;
   /// Whether a run would find its algorithm without measuring, which overwrites `out` time and again: only then may it
   /// accumulate.
   bool ready(int device, bool measure) const;
@@ -59,7 +60,7 @@ class Product {
   struct Run {
     int device;
     void* stream;
-    const Operands& operands;
+    const ProductOperands& operands;
     const Workspace& workspace;
   };
   struct Known {
@@ -76,12 +77,12 @@ class Product {
   std::optional<Choice> known(int device, bool measure, UsedCache& used) const;
   std::optional<Choice> choice(const Run& run, bool measure, UsedCache& used) const;
   void remember(int device, const Choice& choice, UsedCache& used) const;
-  Description describe(int device, const Operands& operands) const;
+  Description describe(int device, const ProductOperands& operands) const;
 
   const Api& api_;
   const MatrixProduct problem_;
   Description desc_;  // if it holds no addresses (of a bias, of scales) and nothing of a device
-  Layout first_ = nullptr, second_ = nullptr, out_ = nullptr;
+  MatrixLayout first_ = nullptr, second_ = nullptr, out_ = nullptr;
   mutable std::mutex mutex_;
   mutable std::array<Known, kMaxDevices> known_;
 };

@@ -36,7 +36,7 @@ void* HostModule::symbol(const std::string& name) const {
 
 namespace {
 
-struct Compiler {
+struct HostCompiler {
   std::vector<std::string> command;  // a path, and what $CXX says after it
   std::string identity;              // changes whenever another compiler is behind the path
   std::string version;
@@ -50,7 +50,7 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 /// The first line of `--version`, kept on disk, so that a warm process starts no compiler at all.
-std::optional<std::string> version_of(const Compiler& compiler, std::string* problem) {
+std::optional<std::string> version_of(const HostCompiler& compiler, std::string* problem) {
   const DiskCache cache = DiskCache::open();
   const CacheKey key = CacheKeyBuilder("compiler version").add(compiler.identity).key();
   if (auto known = cache.load(key)) return known;
@@ -73,8 +73,8 @@ std::optional<std::string> version_of(const Compiler& compiler, std::string* pro
   return version;
 }
 
-std::optional<Compiler> compiler_from(const std::string& candidate, std::string* problem) {
-  Compiler compiler{words_of(candidate), "", ""};
+std::optional<HostCompiler> compiler_from(const std::string& candidate, std::string* problem) {
+  HostCompiler compiler{words_of(candidate), "", ""};
   if (compiler.command.empty()) return std::nullopt;
   compiler.command[0] = find_program(compiler.command[0]);
   struct stat info;
@@ -90,9 +90,9 @@ std::optional<Compiler> compiler_from(const std::string& candidate, std::string*
 }
 
 /// The system's compiler, found once for each value of the variables that decide.
-std::optional<Compiler> find_compiler(std::string* why_not) {
+std::optional<HostCompiler> find_compiler(std::string* why_not) {
   static std::mutex mutex;
-  static auto* known = new std::map<std::string, Compiler>;
+  static auto* known = new std::map<std::string, HostCompiler>;
   const char* own = std::getenv("CXX");
   const char* path = std::getenv("PATH");
   const std::string environment = cat(own ? own : "", "\n", path ? path : "");
@@ -113,9 +113,9 @@ std::optional<Compiler> find_compiler(std::string* why_not) {
   return std::nullopt;
 }
 
-bool is_clang(const Compiler& compiler) { return compiler.version.find("clang") != std::string::npos; }
+bool is_clang(const HostCompiler& compiler) { return compiler.version.find("clang") != std::string::npos; }
 
-std::vector<std::string> default_flags(const Compiler& compiler) {
+std::vector<std::string> default_flags(const HostCompiler& compiler) {
 #if defined(__aarch64__) || defined(__arm__)
   const char* this_cpu = "-mcpu=native";
 #else
@@ -158,7 +158,7 @@ bool declares_functions(const std::string& source) {
 /// After the input, because a linker takes from a library what it misses at that moment.  The linker spends a tenth of the
 /// whole time on -lm and -lc.  What a compiler calls by itself (memset, floorf) is found in the global scope without them.
 /// A declared function needs them: without a library, a name means its oldest version, such as lgamma() of glibc 2.2.5.
-std::vector<std::string> libraries(const Compiler& compiler, const std::string& source) {
+std::vector<std::string> libraries(const HostCompiler& compiler, const std::string& source) {
   if (is_clang(compiler)) return {"-lm"};
   if (declares_functions(source)) return {"-lm", "-lc", "-lgcc"};
   return {"-lgcc"};
@@ -191,7 +191,7 @@ std::string beginning(const std::string& text) {
 }
 
 /// The bytes of the library, or nothing and why.
-std::optional<std::string> run_compiler(const Compiler& compiler, const std::vector<std::string>& flags,
+std::optional<std::string> run_compiler(const HostCompiler& compiler, const std::vector<std::string>& flags,
                                         const std::string& source, std::string* error) {
   const PrivateFolder folder;
   int problem = folder.problem();
@@ -216,7 +216,7 @@ std::optional<std::string> run_compiler(const Compiler& compiler, const std::vec
   return std::nullopt;
 }
 
-std::shared_ptr<HostModule> load_or_compile(const Compiler& compiler, const std::vector<std::string>& flags,
+std::shared_ptr<HostModule> load_or_compile(const HostCompiler& compiler, const std::vector<std::string>& flags,
                                             const std::string& source, const CacheKey& key, const DiskCache& cache,
                                             std::string* error) {
   make_libm_global();

@@ -70,9 +70,9 @@ std::deque<std::string> components_of(const std::string& path) {
 }
 
 /// Goes along a path, link by link, and looks at every folder and link that decides where it leads.
-class Walk {
+class PathWalk {
  public:
-  explicit Walk(const std::string& path) : rest_(components_of(path)) {
+  explicit PathWalk(const std::string& path) : rest_(components_of(path)) {
     if (!path.empty() && path[0] == '/') return;
     char here[PATH_MAX];
     if (::getcwd(here, sizeof here)) prepend(here);
@@ -172,7 +172,7 @@ int Descriptor::close() {
 }
 
 Opened open_own_folder(const std::string& path) {
-  Walk walk(path);
+  PathWalk walk(path);
   if (!walk.run()) return {Descriptor(), walk.error, walk.refused};
   const std::string found = walk.path();
   return open_checked(AT_FDCWD, found, O_RDONLY | O_DIRECTORY, S_IFDIR,

@@ -36,7 +36,7 @@ struct CopyAttributes {
 static_assert(sizeof(CopyAttributes) == 24);
 
 // What no other part of the runtime calls: a driver without them is no error.
-struct Api {
+struct PeerApi {
   int (*cuStreamCreateWithPriority)(void** stream, unsigned flags, int priority);
   int (*cuStreamWaitEvent)(void* stream, void* event, unsigned flags);
   int (*cuMemcpyAsync)(DevicePointer to, DevicePointer from, size_t bytes, void* stream);
@@ -48,9 +48,9 @@ struct Api {
   std::string missing;
 };
 
-const Api& api() {
-  static const Api found = [] {
-    Api a{};
+const PeerApi& api() {
+  static const PeerApi found = [] {
+    PeerApi a{};
     void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!driver) {
       a.missing = "any";
@@ -94,9 +94,9 @@ void order(void* stream, const std::vector<void*>& waiting) {
 }
 
 // Waits and writes of a stream that follow each other are one call.
-class Counters {
+class StreamCounters {
  public:
-  explicit Counters(void* stream) : stream_(stream) {}
+  explicit StreamCounters(void* stream) : stream_(stream) {}
 
   int await(uint64_t address, uint32_t value) { return add(1, address, value); }
   int tell(uint64_t address, uint32_t value) { return add(2, address, value); }
@@ -153,7 +153,7 @@ class Copies {
 constexpr int kMostPeers = 15;
 
 // As the kernel has them.
-struct Parts {
+struct PeerPointers {
   std::array<const void*, kMostPeers> at;
 };
 
@@ -216,11 +216,11 @@ TH_D void peers_reduce(T* out, T* also, const T* own, const peers_parts& parts, 
   return text;
 }
 
-void PeerMemory::reduce(const Step& s, const Operands& o, void* stream) const {
+void PeerMemory::reduce(const Step& s, const CollectiveOperands& o, void* stream) const {
   constexpr unsigned kThreads = 256;
   // Two on each multiprocessor of the largest GPUs: more are no faster, and wait longer beside a matrix product.
   constexpr int64_t kBlocks = 264;
-  Parts parts{};
+  PeerPointers parts{};
   int others = layout_.world - 1;
   for (int r = 0, k = 0; r < layout_.world; ++r)
     if (r != rank_)
@@ -258,7 +258,7 @@ void Done::block(void* stream) const {
 
 // ---- issuing ---------------------------------------------------------------------------------------------------------
 
-PeerMemory::PeerMemory(const Layout& layout, int rank, int device, std::vector<uint64_t> bases)
+PeerMemory::PeerMemory(const PeerLayout& layout, int rank, int device, std::vector<uint64_t> bases)
     : layout_(layout), rank_(rank), device_(device), bases_(std::move(bases)), steps_(layout, rank) {
   THUNDER_CHECK(layout.world - 1 <= kMostPeers && bases_.size() == static_cast<size_t>(layout.world), Value,
                 "distributed", "at most ", kMostPeers + 1, " processes share memory, got ", layout.world, " with ",
@@ -267,7 +267,7 @@ PeerMemory::PeerMemory(const Layout& layout, int rank, int device, std::vector<u
   for (void*& stream : streams_) stream = new_stream();
 }
 
-std::shared_ptr<Done> PeerMemory::issue(void* stream, const Operands& o, const std::vector<Step>& steps) {
+std::shared_ptr<Done> PeerMemory::issue(void* stream, const CollectiveOperands& o, const std::vector<Step>& steps) {
   const CudaContextScope context(device_);
   std::array<std::vector<const Step*>, kLanes> lanes;
   for (const Step& s : steps) lanes[static_cast<size_t>(s.lane)].push_back(&s);
@@ -285,8 +285,8 @@ std::shared_ptr<Done> PeerMemory::issue(void* stream, const Operands& o, const s
   return std::make_shared<Done>(device_, event);
 }
 
-void PeerMemory::run_lane(const std::vector<const Step*>& steps, const Operands& o, void* stream) const {
-  Counters counters(stream);
+void PeerMemory::run_lane(const std::vector<const Step*>& steps, const CollectiveOperands& o, void* stream) const {
+  StreamCounters counters(stream);
   Copies copies(stream);
   for (const Step* s : steps) {
     if (s->kind == Step::Kind::Copy) {
@@ -308,7 +308,7 @@ void PeerMemory::run_lane(const std::vector<const Step*>& steps, const Operands&
   check(counters.flush(), "setting counters");
 }
 
-uint64_t PeerMemory::address(const Location& at, const Operands& o) const {
+uint64_t PeerMemory::address(const Location& at, const CollectiveOperands& o) const {
   switch (at.in) {
     case Location::In::Source: return reinterpret_cast<uint64_t>(o.sources[at.tensor]) + at.offset;
     case Location::In::Result: return reinterpret_cast<uint64_t>(o.results[at.tensor]) + at.offset;
@@ -324,10 +324,10 @@ void PeerMemory::release() const {
   const CudaContextScope context(device_);
   void* stream = new_stream();
   for (int times = 0; times < 50; ++times) {
-    Counters counters(stream);
+    StreamCounters counters(stream);
     for (size_t c = 0; c < kCounters; ++c)
       for (int r = 0; r < layout_.world; ++r)
-        if (counters.tell(shared(rank_, layout_.counter(static_cast<Counter>(c), r)), kFarAhead) != 0) return;
+        if (counters.tell(shared(rank_, layout_.counter(static_cast<PeerCounter>(c), r)), kFarAhead) != 0) return;
     if (counters.flush() != 0) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

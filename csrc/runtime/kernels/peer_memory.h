@@ -34,7 +34,7 @@ class Done {
 
 /// Where a collective's tensors lie, and how they are reduced: `kernel` is of reduction_text(), for elements of
 /// `element` bytes.
-struct Operands {
+struct CollectiveOperands {
   std::vector<const void*> sources = {};
   /// For each source where this process finds every process's, by rank; empty if it cannot.  No entries: it finds none.
   std::vector<std::vector<uint64_t>> reached = {};
@@ -51,17 +51,17 @@ std::string reduction_text();
 class PeerMemory {
  public:
   /// `bases`: where each process's memory of layout.bytes() bytes begins, of which the counters are zero; by rank.
-  PeerMemory(const Layout& layout, int rank, int device, std::vector<uint64_t> bases);
+  PeerMemory(const PeerLayout& layout, int rank, int device, std::vector<uint64_t> bases);
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  const Layout& layout() const { return layout_; }
+  const PeerLayout& layout() const { return layout_; }
   int device() const { return device_; }
 
   /// Issues a collective behind what `stream` has now.  The tensors are to stay until it is done.  `make` says its
   /// steps; processes call this in the same order.
   template <class Make>
-  std::shared_ptr<Done> run(void* stream, const Operands& o, Make make) {
+  std::shared_ptr<Done> run(void* stream, const CollectiveOperands& o, Make make) {
     std::lock_guard lock(mutex_);
     return issue(stream, o, make(steps_));
   }
@@ -71,13 +71,13 @@ class PeerMemory {
   void release() const;
 
  private:
-  std::shared_ptr<Done> issue(void* stream, const Operands& o, const std::vector<Step>& steps);
-  void run_lane(const std::vector<const Step*>& steps, const Operands& o, void* stream) const;
-  void reduce(const Step& s, const Operands& o, void* stream) const;
-  uint64_t address(const Location& at, const Operands& o) const;
+  std::shared_ptr<Done> issue(void* stream, const CollectiveOperands& o, const std::vector<Step>& steps);
+  void run_lane(const std::vector<const Step*>& steps, const CollectiveOperands& o, void* stream) const;
+  void reduce(const Step& s, const CollectiveOperands& o, void* stream) const;
+  uint64_t address(const Location& at, const CollectiveOperands& o) const;
   uint64_t shared(int rank, size_t offset) const { return bases_[static_cast<size_t>(rank)] + offset; }
 
-  const Layout layout_;
+  const PeerLayout layout_;
   const int rank_, device_;
   const std::vector<uint64_t> bases_;
   std::mutex mutex_;

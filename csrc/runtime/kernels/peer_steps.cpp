@@ -26,29 +26,29 @@ size_t slice(size_t bytes, int world, bool whole) {
 
 // ---- the shared memory -----------------------------------------------------------------------------------------------
 
-size_t Layout::counter(Counter c, int by) const {
+size_t PeerLayout::counter(PeerCounter c, int by) const {
   return (static_cast<size_t>(c) * static_cast<size_t>(world) + static_cast<size_t>(by)) * kCounterStride;
 }
 
-size_t Layout::inbox_chunk() const {
+size_t PeerLayout::inbox_chunk() const {
   return world < 2 ? 0 : rounded_down(inbox_bytes / (static_cast<size_t>(world - 1) * slots));
 }
 
-size_t Layout::outbox_chunk() const { return rounded_down(outbox_bytes / slots); }
+size_t PeerLayout::outbox_chunk() const { return rounded_down(outbox_bytes / slots); }
 
-size_t Layout::inbox(int from, uint32_t number, int owner) const {
+size_t PeerLayout::inbox(int from, uint32_t number, int owner) const {
   // The owner has no part of its own inbox.
   const auto part = static_cast<size_t>(from < owner ? from : from - 1);
   const size_t counters = kCounters * static_cast<size_t>(world) * kCounterStride;
   return rounded_up(counters) + (part * slots + number % slots) * inbox_chunk();
 }
 
-size_t Layout::outbox(uint32_t number) const {
+size_t PeerLayout::outbox(uint32_t number) const {
   // Past the last sender's part of the inbox.
   return inbox(world, 0, 0) + number % slots * outbox_chunk();
 }
 
-size_t Layout::bytes() const { return outbox(0) + slots * outbox_chunk(); }
+size_t PeerLayout::bytes() const { return outbox(0) + slots * outbox_chunk(); }
 
 // ---- the steps -------------------------------------------------------------------------------------------------------
 
@@ -88,18 +88,18 @@ std::vector<Steps::Chunk> Steps::chunks(const std::vector<size_t>& bytes, size_t
   return out;
 }
 
-void Steps::await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const {
+void Steps::await_all(std::vector<Step>& out, PeerCounter c, uint32_t value, Lane lane) const {
   for (int r = 0; r < layout_.world; ++r)
     if (r != rank_) out.push_back({.kind = Step::Kind::Await, .lane = lane, .counter = c, .rank = r, .value = value});
 }
 
-void Steps::tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const {
+void Steps::tell_all(std::vector<Step>& out, PeerCounter c, uint32_t value, Lane lane) const {
   for (int r = 0; r < layout_.world; ++r)
     if (r != rank_) out.push_back({.kind = Step::Kind::Tell, .lane = lane, .counter = c, .rank = r, .value = value});
 }
 
 void Steps::send(std::vector<Step>& out, const Chunk& c) {
-  if (sent_ >= layout_.slots) await_all(out, Counter::Consumed, sent_ - layout_.slots + 1, Lane::Send);
+  if (sent_ >= layout_.slots) await_all(out, PeerCounter::Consumed, sent_ - layout_.slots + 1, Lane::Send);
   // Each process begins with another one, so that no process's links are asked for by all at once.
   for (int k = 1; k < layout_.world; ++k) {
     const int to = (rank_ + k) % layout_.world;
@@ -111,12 +111,13 @@ void Steps::send(std::vector<Step>& out, const Chunk& c) {
                        .to = {Location::In::Shared, to, 0, layout_.inbox(rank_, sent_, to) + p.within},
                        .bytes = p.bytes[part]});
   }
-  tell_all(out, Counter::Sent, sent_ + 1, Lane::Send);
+  tell_all(out, PeerCounter::Sent, sent_ + 1, Lane::Send);
 }
 
 void Steps::reduce(std::vector<Step>& out, const Chunk& c, bool gathers) {
-  await_all(out, Counter::Sent, sent_ + 1, Lane::Reduce);
-  if (gathers && staged_ >= layout_.slots) await_all(out, Counter::Taken, staged_ - layout_.slots + 1, Lane::Reduce);
+  await_all(out, PeerCounter::Sent, sent_ + 1, Lane::Reduce);
+  if (gathers && staged_ >= layout_.slots)
+    await_all(out, PeerCounter::Taken, staged_ - layout_.slots + 1, Lane::Reduce);
   const auto mine = static_cast<size_t>(rank_);
   for (const Piece& p : c)
     if (p.bytes[mine])
@@ -129,12 +130,12 @@ void Steps::reduce(std::vector<Step>& out, const Chunk& c, bool gathers) {
                      .has_also = gathers,
                      .within = p.within,
                      .bytes = p.bytes[mine]});
-  tell_all(out, Counter::Consumed, ++sent_, Lane::Reduce);
-  if (gathers) tell_all(out, Counter::Staged, ++staged_, Lane::Reduce);
+  tell_all(out, PeerCounter::Consumed, ++sent_, Lane::Reduce);
+  if (gathers) tell_all(out, PeerCounter::Staged, ++staged_, Lane::Reduce);
 }
 
 void Steps::take(std::vector<Step>& out, const Chunk& c, uint32_t number) const {
-  await_all(out, Counter::Staged, number + 1, Lane::Take);
+  await_all(out, PeerCounter::Staged, number + 1, Lane::Take);
   for (int k = 1; k < layout_.world; ++k) {
     const int from = (rank_ + k) % layout_.world;
     const auto part = static_cast<size_t>(from);
@@ -146,7 +147,7 @@ void Steps::take(std::vector<Step>& out, const Chunk& c, uint32_t number) const 
                        .to = {Location::In::Result, 0, p.tensor, p.begin[part]},
                        .bytes = p.bytes[part]});
   }
-  tell_all(out, Counter::Taken, number + 1, Lane::Take);
+  tell_all(out, PeerCounter::Taken, number + 1, Lane::Take);
 }
 
 std::vector<Step> Steps::reduce_scatter(const std::vector<size_t>& bytes) {
@@ -170,8 +171,8 @@ void Steps::copy_own(std::vector<Step>& out, size_t tensor, size_t bytes) const 
 /// Waits are on one stream: every one that waits delays the kernels of the others.
 void Steps::take_reached(std::vector<Step>& out, const std::vector<size_t>& bytes, const std::vector<bool>& reached) {
   const uint32_t number = ++offered_;
-  tell_all(out, Counter::Offered, number, Lane::Take);
-  await_all(out, Counter::Offered, number, Lane::Take);
+  tell_all(out, PeerCounter::Offered, number, Lane::Take);
+  await_all(out, PeerCounter::Offered, number, Lane::Take);
   for (int k = 1; k < layout_.world; ++k) {
     const int from = (rank_ + k) % layout_.world;
     for (size_t i = 0; i < bytes.size(); ++i)
@@ -182,8 +183,8 @@ void Steps::take_reached(std::vector<Step>& out, const std::vector<size_t>& byte
                        .to = {Location::In::Result, 0, i, static_cast<size_t>(from) * bytes[i]},
                        .bytes = bytes[i]});
   }
-  tell_all(out, Counter::Fetched, number, Lane::Take);
-  await_all(out, Counter::Fetched, number, Lane::Take);
+  tell_all(out, PeerCounter::Fetched, number, Lane::Take);
+  await_all(out, PeerCounter::Fetched, number, Lane::Take);
 }
 
 std::vector<Step> Steps::all_gather(const std::vector<size_t>& bytes, const std::vector<bool>& reached) {
@@ -199,13 +200,13 @@ std::vector<Step> Steps::all_gather(const std::vector<size_t>& bytes, const std:
   if (std::all_of(reached.begin(), reached.end(), [](bool r) { return r; })) return out;
   for (const Chunk& c : chunks(whole, layout_.outbox_chunk(), true)) {
     const uint32_t number = staged_++;
-    if (number >= layout_.slots) await_all(out, Counter::Taken, number - layout_.slots + 1, Lane::Send);
+    if (number >= layout_.slots) await_all(out, PeerCounter::Taken, number - layout_.slots + 1, Lane::Send);
     for (const Piece& p : c)
       out.push_back({.kind = Step::Kind::Copy,
                      .from = {Location::In::Source, 0, p.tensor, p.offset},
                      .to = {Location::In::Shared, rank_, 0, layout_.outbox(number) + p.within},
                      .bytes = p.bytes[static_cast<size_t>(rank_)]});
-    tell_all(out, Counter::Staged, number + 1, Lane::Send);
+    tell_all(out, PeerCounter::Staged, number + 1, Lane::Send);
     take(out, c, number);
   }
   return out;

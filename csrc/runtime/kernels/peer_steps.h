@@ -2,8 +2,8 @@
 // process, and none but the sums' takes multiprocessors from the computation.
 //
 // Each process has memory that the others write to (its inbox, a part for each of them) and read from (its outbox), both
-// in slots that are used in turn, and counters that the others set.  Counters only grow; a slot is used again once all
-// who had to read it have said so.  What a process does is a list of steps on four streams, the same list up to ranks
+// in slots that are used round robin, and counters that the others set.  Counters only grow; a slot is used again once
+// all who had to read it have said so.  What a process does is a list of steps on four streams, the same list up to ranks
 // on each of them.
 //
 //   reduce_scatter   send: my part of everybody else's slice into their inbox
@@ -24,7 +24,7 @@
 namespace thunder::peers {
 
 /// Which of a process's counters: how far the process `by` has come with this one.  They lie one a cache line.
-enum class Counter {
+enum class PeerCounter {
   Sent,      // chunks in this process's inbox
   Consumed,  // of this process's chunks in its inbox
   Staged,    // chunks in its outbox
@@ -35,12 +35,12 @@ enum class Counter {
 inline constexpr size_t kCounters = 6, kCounterStride = 64;
 
 /// The memory of one process that all reach: counters, the inbox, the outbox.
-struct Layout {
+struct PeerLayout {
   int world = 1;
   size_t inbox_bytes = 0, outbox_bytes = 0;  // 0: no collectives that need one
   uint32_t slots = 4;
 
-  size_t counter(Counter c, int by) const;
+  size_t counter(PeerCounter c, int by) const;
   /// Bytes of a slot, of one sender's part of the inbox and of the outbox: what a chunk holds at most.
   size_t inbox_chunk() const;
   size_t outbox_chunk() const;
@@ -72,7 +72,7 @@ struct Step {
   };
   Kind kind = Kind::Copy;
   Lane lane = Lane::Send;
-  Counter counter = Counter::Sent;
+  PeerCounter counter = PeerCounter::Sent;
   int rank = 0;
   uint32_t value = 0;  // of a counter; of Reduce: the chunk's number
   Location from = {}, to = {}, also = {};
@@ -83,7 +83,7 @@ struct Step {
 /// The steps of one process.  Collectives of a group follow each other in the same order on every process.
 class Steps {
  public:
-  Steps(const Layout& layout, int rank) : layout_(layout), rank_(rank) {}
+  Steps(const PeerLayout& layout, int rank) : layout_(layout), rank_(rank) {}
 
   /// `bytes` are those of each source, world times those of its result.
   std::vector<Step> reduce_scatter(const std::vector<size_t>& bytes);
@@ -108,11 +108,11 @@ class Steps {
   void copy_own(std::vector<Step>& out, size_t tensor, size_t bytes) const;
   Piece piece(size_t tensor, size_t offset, size_t most, size_t bytes, bool whole) const;
   void take_reached(std::vector<Step>& out, const std::vector<size_t>& bytes, const std::vector<bool>& reached);
-  void await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
-  void tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
+  void await_all(std::vector<Step>& out, PeerCounter c, uint32_t value, Lane lane) const;
+  void tell_all(std::vector<Step>& out, PeerCounter c, uint32_t value, Lane lane) const;
   std::vector<Chunk> chunks(const std::vector<size_t>& bytes, size_t most, bool whole) const;
 
-  const Layout layout_;
+  const PeerLayout layout_;
   const int rank_;
   uint32_t sent_ = 0, staged_ = 0, offered_ = 0;  // until now
 };

@@ -142,7 +142,7 @@ inline Trace check_round_trip(const Trace& t) {
   std::map<ValueId, Value> by_id;
   auto check_id = [&](Value v) { CHECK(by_id.emplace(v.id(), v).first->second == v); };
   for (Value v : back.inputs) check_id(v);
-  for (const Call* c : back.calls) for_each_output(*c, check_id);
+  for (const Call* c : back.calls) visit_outputs(*c, check_id);
   return back;
 }
 

@@ -130,7 +130,7 @@ TEST_CASE("inputs_of and outputs_of: in order, containers included, numbers that
   CHECK(inputs_of(*call) == std::vector<Value>{y, d.x, d.x, n});
   CHECK(outputs_of(*call) == std::vector<Value>{d.x, y});
   std::vector<Value> seen;
-  for_each_input(*call, [&](Value v) { seen.push_back(v); });
+  visit_own_inputs(*call, [&](Value v) { seen.push_back(v); });
   CHECK(seen == inputs_of(*call));
   const Call* none = make_call(d.arena, "test.show", {1, 1.0, 1, "a"}, nullptr);
   CHECK(inputs_of(*none).empty());

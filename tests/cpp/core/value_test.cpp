@@ -245,7 +245,7 @@ Arg nested(const Some& d) {
   return Arg::list({d.x, 1, Arg::tuple({d.y, "a", Arg::dict({{"k", d.z}, {2, d.s}})}), Arg::slice(d.x, nullptr, d.y)});
 }
 
-TEST_CASE("for_each_value: in order, containers included, as often as a value stands there") {
+TEST_CASE("visit_values: in order, containers included, as often as a value stands there") {
   Some d;
   CHECK(values_in(nested(d)) == std::vector<Value>{d.x, d.y, d.z, d.x, d.y});
   CHECK(values_in(d.x) == std::vector<Value>{d.x});
@@ -253,7 +253,7 @@ TEST_CASE("for_each_value: in order, containers included, as often as a value st
   CHECK(values_in(1).empty());
   CHECK(values_in(nullptr).empty());
   std::vector<Value> seen;
-  for_each_value(Arg::tuple({d.z, d.x}), [&](Value v) { seen.push_back(v); });
+  visit_values(Arg::tuple({d.z, d.x}), [&](Value v) { seen.push_back(v); });
   CHECK(seen == std::vector<Value>{d.z, d.x});
 }
 

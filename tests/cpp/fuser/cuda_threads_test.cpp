@@ -19,7 +19,7 @@ struct Rows {
   int64_t rows, cols;
   std::string matrix(const char* type = "bf16") const { return cat("\"cpu ", type, "[", rows, ", ", cols, "]"); }
   std::string full(const char* type = "bf16") const { return matrix(type) + "\""; }
-  std::string turned() const { return matrix() + cat(" strides=(1, ", rows, ")\""); }
+  std::string transposed() const { return matrix() + cat(" strides=(1, ", rows, ")\""); }
   std::string row(const char* more = "") const { return cat("\"cpu f32[", rows, "]", more, "\""); }
   std::string column() const { return cat("\"cpu f32[", cols, "]\""); }
   // A value of the rows, broadcast over the columns.
@@ -39,7 +39,7 @@ std::string softmax(const Rows& r) {
 
 // Sums of rows that the result needs, and of columns; `y` is read along the columns of memory.
 std::string norm_gradient(const Rows& r) {
-  return "  # x: " + r.full() + "\n  # y: " + r.turned() +
+  return "  # x: " + r.full() + "\n  # y: " + r.transposed() +
          "\n  t1 = prims.convert_element_type(x, torch.float32)  # t1: " + r.full("f32") +
          "\n  t2 = prims.convert_element_type(y, torch.float32)  # t2: " + r.matrix("f32") +
          cat(" strides=(1, ", r.rows, ")\"\n") + "  t3 = prims.mul(t1, t2)  # t3: " + r.full("f32") +
@@ -81,8 +81,8 @@ std::string middle_sum(const Rows& r) {
          "\n  return (t1, t3, t5, t6)\n";
 }
 
-std::string turned_copy(const Rows& r) {
-  return "  # y: " + r.turned() + "\n  t1 = prims.mul(y, 2.0)  # t1: " + r.turned() +
+std::string transposed_copy(const Rows& r) {
+  return "  # y: " + r.transposed() + "\n  t1 = prims.mul(y, 2.0)  # t1: " + r.transposed() +
          "\n  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: " + r.full() + "\n  return t2\n";
 }
 
@@ -93,7 +93,7 @@ bool add(KernelChecks& checks, const std::string& name, const std::string& input
   std::map<ValueId, const Call*> maker;
   for (const Call* c : trace.calls) maker[c->output.value().id()] = c;
   std::vector<fuser::Root> roots;
-  for_each_value(trace.output, [&](Value v) { roots.push_back({v, true}); });
+  visit_values(trace.output, [&](Value v) { roots.push_back({v, true}); });
   const fuser::Producer producer = [&](Value v) {
     const auto it = maker.find(v.id());
     return it == maker.end() ? nullptr : it->second;
@@ -147,7 +147,7 @@ TEST_CASE("emit_cuda: rows and columns of any length, read along rows and across
       CHECK(add(checks, "softmax" + at, "x", softmax(r)));
       CHECK(add(checks, "norm's gradient" + at, "x, y", norm_gradient(r)) == (cols > 1));
       CHECK(add(checks, "sum of columns" + at, "x, y", column_sum(r)));
-      CHECK(add(checks, "turned copy" + at, "y", turned_copy(r)));
+      CHECK(add(checks, "transposed copy" + at, "y", transposed_copy(r)));
       CHECK(add(checks, "sum over the middle" + at, "x, y", middle_sum(r)) == (cols == 1 || cols * 4 >= 64));
     }
   // More rows than the threads of a block walk over.

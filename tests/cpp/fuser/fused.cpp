@@ -35,7 +35,7 @@ std::vector<ValueId> made_by(const fuser::Kernel& k) {
 // A kernel that is found among those lowered before is what lowering makes.
 void check_found(const fuser::Fusion& f, const fuser::LowerOptions& options) {
   const auto made = fuser::lower(f.roots, f.producer, f.materialized, options);
-  const auto found = f.lowerings->lower(f.roots, f.producer, f.materialized, options);
+  const auto found = f.lowered->lower(f.roots, f.producer, f.materialized, options);
   REQUIRE(made.has_value() == found.has_value());
   if (!made) return;
   CHECK(found->inputs == made->inputs);

@@ -114,7 +114,7 @@ class FuserFuzz {
     Numbers numbers;
     ValueSet seen;
     for (const Call* c : f.calls)
-      visit_inputs(*c, [&](Value v) {
+      visit_all_inputs(*c, [&](Value v) {
         if (v.type().is_number() && !seen[v]) numbers.emplace_back(v, e.get(v));
         seen.set(v, 1);
       });

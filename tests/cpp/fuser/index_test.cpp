@@ -15,8 +15,8 @@ namespace {
 
 struct Nest {
   Indices indices;
-  Index r = indices.variable("r", 6, Scope::Row), q = indices.variable("q", 8, Scope::Chunk),
-        j = indices.variable("j", 8, Scope::Lane);
+  Index r = indices.variable("r", 6, LoopScope::Row), q = indices.variable("q", 8, LoopScope::Chunk),
+        j = indices.variable("j", 8, LoopScope::Lane);
   Index column() { return indices.add(indices.mul(q, 8), j); }
   Index place() { return indices.add(indices.mul(r, 64), column()); }
   std::string text(const Index& e) const { return indices.text(e); }
@@ -28,7 +28,7 @@ TEST_CASE("index: sums are in normal form") {
   CHECK(n.indices.add(n.r, n.q) == n.indices.add(n.q, n.r));
   CHECK(n.text(n.indices.add(n.place(), Index(-3))) == "64 * r + 8 * q + j - 3");
   CHECK(n.indices.mul(n.place(), 0) == Index(0));
-  CHECK(n.indices.variable("one", 1, Scope::Lane) == Index(0));
+  CHECK(n.indices.variable("one", 1, LoopScope::Lane) == Index(0));
   CHECK(n.indices.min(n.indices.add(Index(2), n.indices.mul(n.j, -1))) == -5);
   CHECK(n.indices.max(n.place()) == 6 * 64 - 1);
 }
@@ -65,7 +65,7 @@ TEST_CASE("index: a quotient and its remainder join again") {
 
 TEST_CASE("index: places in dimensions that lie together are one remainder, whose lanes are neighbours") {
   Indices indices;
-  const Index q = indices.variable("q", 6000, Scope::Chunk), j = indices.variable("j", 8, Scope::Lane),
+  const Index q = indices.variable("q", 6000, LoopScope::Chunk), j = indices.variable("j", 8, LoopScope::Lane),
               x = indices.add(indices.mul(q, 8), j);
   const Index rows = indices.mod(indices.div(x, 28), 28), cols = indices.mod(x, 28);
   const Index plane = indices.add(indices.mul(rows, 28), cols);
@@ -87,15 +87,15 @@ TEST_CASE("index: what is known to be smaller than its range keeps its lanes vis
   CHECK(n.indices.mod(inside, 32) == inside);
   CHECK(n.indices.bounded(n.j, 8, 8) == n.j);
   CHECK(n.indices.bounded(shifted, 1, 8) == Index(0));
-  CHECK(n.indices.scope(inside) == Scope::Lane);
+  CHECK(n.indices.scope(inside) == LoopScope::Lane);
 }
 
 TEST_CASE("index: how often an index changes") {
   Nest n;
-  CHECK(n.indices.scope(n.r) == Scope::Row);
-  CHECK(n.indices.scope(n.indices.div(n.place(), 8)) == Scope::Chunk);
-  CHECK(n.indices.scope(n.indices.div(n.place(), 3)) == Scope::Lane);
-  CHECK(n.indices.scope(n.indices.dynamic("t1", 5, Scope::Lane)) == Scope::Lane);
+  CHECK(n.indices.scope(n.r) == LoopScope::Row);
+  CHECK(n.indices.scope(n.indices.div(n.place(), 8)) == LoopScope::Chunk);
+  CHECK(n.indices.scope(n.indices.div(n.place(), 3)) == LoopScope::Lane);
+  CHECK(n.indices.scope(n.indices.dynamic("t1", 5, LoopScope::Lane)) == LoopScope::Lane);
 }
 
 // ---- symbolic sizes ---------------------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ struct SizedNest {
   ShapeEnv::Scope scope{env};
   Size b = env.make_symbol(4, "b", 2), s = env.make_symbol(6, "s", 2);
   Indices indices;
-  Index r = indices.variable("r", b*s, Scope::Row), q = indices.variable("q", 64, Scope::Chunk),
-        i = indices.variable("i", b, Scope::Row), j = indices.variable("j", s, Scope::Chunk);
+  Index r = indices.variable("r", b*s, LoopScope::Row), q = indices.variable("q", 64, LoopScope::Chunk),
+        i = indices.variable("i", b, LoopScope::Row), j = indices.variable("j", s, LoopScope::Chunk);
 };
 
 TEST_CASE("index: what symbolic ranges tell apart needs no division") {
@@ -219,7 +219,7 @@ TEST_CASE("index: random expressions have the value of their definition, for all
       points = more;
     }
     for (size_t v = 0; v < names.size(); ++v) {
-      Made m{indices.variable(names[v], size(extents[v]), static_cast<Scope>(v)), {}};
+      Made m{indices.variable(names[v], size(extents[v]), static_cast<LoopScope>(v)), {}};
       for (const auto& p : points) m.values.push_back(p.at(names[v]));
       made.push_back(m);
     }

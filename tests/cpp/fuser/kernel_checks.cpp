@@ -85,7 +85,7 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const Numbers& 
     }
     const bool adds_up = c->op->full_name == "prims.sum" || c->op->full_name == "prims.prod";
     std::vector<std::pair<Value, Datum>> exact;
-    for_each_input(*c, [&](Value v) {
+    visit_own_inputs(*c, [&](Value v) {
       if (v.type().is_tensor()) exact.emplace_back(v, e.get(v));
     });
     for (const auto& [v, d] : exact) e.define(v, moved_copy(d, adds_up ? moved : 1));

@@ -84,8 +84,8 @@ TEST_CASE("long_rows: in two steps") {
   CHECK(Program("prims.sum", on_gpu({512, 512}), {0, 1}).calls() == Names{"view", "sum", "sum"});
   CHECK(Program("prims.amin", on_gpu({3, 512, 512}), {1, 2}).calls() == Names{"view", "amin", "amin"});
   // As they lie.
-  const TensorType turned = laid_out(on_gpu({512, 512}), {1, 512});
-  CHECK(Program("prims.sum", turned, {0, 1}).calls() == Names{"transpose", "view", "sum", "sum"});
+  const TensorType transposed = laid_out(on_gpu({512, 512}), {1, 512});
+  CHECK(Program("prims.sum", transposed, {0, 1}).calls() == Names{"transpose", "view", "sum", "sum"});
   // No number of parts divides it.
   CHECK(Program("prims.sum", on_gpu({131101}), {0}).calls() == Names{"view", "pad", "view", "sum", "sum"});
   CHECK(Program("prims.amax", on_gpu({131101}, DType::i32), {0}).calls().empty());

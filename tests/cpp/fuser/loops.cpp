@@ -78,12 +78,12 @@ std::string loops(const Kernel& k, const std::string& name) {
     out += "    for (I q = 0; q < " + (p.chunks ? std::to_string(p.chunks) : chunks) +
            "; ++q) {\n      const int k = q; (void)k;\n";
     indent(out, p.chunk, 3);
-    for (const Turned& t : p.turned)
+    for (const TransposedStore& t : p.transposed)
       out += "      Vec<" + t.type + ", " + lanes + "> " + t.name + "[1]; const int i = 0; (void)i;\n";
     out += "      for (int j = 0; j < " + lanes + "; ++j) {\n";
     indent(out, p.lane, 4);
     out += "      }\n";
-    for (const Turned& t : p.turned)
+    for (const TransposedStore& t : p.transposed)
       out += "      for (int j = 0; j < " + lanes + "; ++j) out" + std::to_string(t.output) + "[(" + lanes +
              " * q + j) * " + k.sizes.known(k.rows) + " + r] = " + t.name + "[0].at[j];\n";
     indent(out, p.stores, 3);

@@ -11,7 +11,7 @@ using fuser::Kernel;
 using fuser::LowerOptions;
 using Program = ParsedProgram;
 
-TEST_CASE("lower: rows of several heads become rows of one, whose conditions turn at places that are known") {
+TEST_CASE("lower: rows of several heads become rows of one, whose conditions change at places that are known") {
   Program p(
       "  # a: \"cpu f32[4, 64]\"\n  # b: \"cpu f32[4, 64]\"\n"
       "  t1 = prims.view(a, [4, 2, 32])  # t1: \"cpu f32[4, 2, 32]\"\n"
@@ -26,7 +26,7 @@ TEST_CASE("lower: rows of several heads become rows of one, whose conditions tur
   CHECK(k.cols == 32);
   CHECK(k.rows == 16);
   CHECK(k.division == fuser::Division::None);
-  CHECK(k.turns == std::set<int64_t>{16});
+  CHECK(k.condition_changes == std::set<int64_t>{16});
   CHECK(k.phases[0].row.size() == 1);  // whether it is a's or b's
   const std::string text = fuser::emit_host(k, "f");
   CHECK(text.find("q = 0; q < 16;") != std::string::npos);
@@ -34,13 +34,13 @@ TEST_CASE("lower: rows of several heads become rows of one, whose conditions tur
 }
 
 TEST_CASE("lower: elements across lines of memory are walked in squares, at distances that have names") {
-  Program turned(
+  Program transposed(
       "  # a: \"cpu f32[70, 100]\"\n  t1 = prims.transpose(a, [1, 0])  # t1: \"cpu f32[100, 70] strides=(1, 100)\"\n"
       "  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: \"cpu f32[100, 70]\"\n"
       "  t3 = prims.neg(t2)  # t3: \"cpu f32[100, 70]\"\n  return t3\n",
       "a");
   const LowerOptions host{.split_rows = LowerOptions::SplitRows::Always, .name_distances = true};
-  const Kernel k = turned.lower(host).value();
+  const Kernel k = transposed.lower(host).value();
   CHECK(k.distances == std::set<int64_t>{100});
   const std::string text = fuser::emit_host(k, "f");
   CHECK(text.find("int64 d100 = 100; asm") != std::string::npos);
@@ -48,7 +48,7 @@ TEST_CASE("lower: elements across lines of memory are walked in squares, at dist
   CHECK(text.find("r0 += 32") != std::string::npos);
   CHECK(text.find("q = q0; q < q1;") != std::string::npos);
   // Without the option the number itself; a matrix in order has neither.
-  CHECK(turned.lower({.split_rows = LowerOptions::SplitRows::Always})->distances.empty());
+  CHECK(transposed.lower({.split_rows = LowerOptions::SplitRows::Always})->distances.empty());
   Program in_order("  # a: \"cpu f32[70, 100]\"\n  t1 = prims.neg(a)  # t1: \"cpu f32[70, 100]\"\n  return t1\n", "a");
   const Kernel plain = in_order.lower(host).value();
   CHECK(plain.distances.empty());

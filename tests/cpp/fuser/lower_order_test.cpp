@@ -155,8 +155,9 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
 }
 
 TEST_CASE(
-    "lower: an image that is turned has its positions as a row, so that neighbouring rows are neighbours in memory") {
-  const auto turned = [](const std::string& size, int64_t positions) {
+    "lower: an image that is transposed has its positions as a row, so that neighbouring rows are neighbours in "
+    "memory") {
+  const auto transposed = [](const std::string& size, int64_t positions) {
     const std::string shape = "cuda:0 f32[2, 64, " + size + "]",
                       strides = cat(" strides=(", 64 * positions, ", 1, ", 64 * (positions == 49 ? 7 : 32), ", 64)");
     return Program("  # a: \"" + shape + strides + "\"\n  t1 = prims.neg(a)  # t1: \"" + shape + strides +
@@ -166,11 +167,11 @@ TEST_CASE(
         .lower({.lanes = positions == 49 ? 1 : 4, .split_rows = fuser::LowerOptions::SplitRows::Long})
         .value();
   };
-  const Kernel large = turned("32, 32", 1024);
+  const Kernel large = transposed("32, 32", 1024);
   CHECK(large.rows == 128);
   CHECK(large.cols == 1024);
   CHECK(large.rows_together == 8);
-  const Kernel small = turned("7, 7", 49);
+  const Kernel small = transposed("7, 7", 49);
   CHECK(small.rows == 128);
   CHECK(small.cols == 49);
   CHECK(small.rows_together == 8);

@@ -55,7 +55,7 @@ std::string lanes_of(Program&& p, int lanes) {
 }
 
 TEST_CASE("lower: lanes that read among neighbours load them together") {
-  const std::string turned =
+  const std::string transposed =
       lanes_of(Program(kIn + "  t1 = prims.slice(a, [0, 0], [4, 8], [1, 2])  # t1: \"cpu f32[4, 4] strides=(8, 2)\"\n"
                              "  t2 = prims.slice(a, [0, 1], [4, 8], [1, 2])  # t2: \"cpu f32[4, 4] strides=(8, 2)\"\n"
                              "  t3 = prims.view(t2, [4, 4, 1])  # t3: \"cpu f32[4, 4, 1] strides=(8, 2, 2)\"\n"
@@ -63,9 +63,9 @@ TEST_CASE("lower: lanes that read among neighbours load them together") {
                              "  t5 = prims.cat([t3, t4], 2)  # t5: \"cpu f32[4, 4, 2]\"\n  return t5\n",
                        "a"),
                4);
-  INFO(turned);
-  CHECK(turned.find("th_load_vector<float, 4>(in0 + (4 * q))") != std::string::npos);
-  CHECK(turned.find("th_load(") == std::string::npos);
+  INFO(transposed);
+  CHECK(transposed.find("th_load_vector<float, 4>(in0 + (4 * q))") != std::string::npos);
+  CHECK(transposed.find("th_load(") == std::string::npos);
   // The last of every other element has no neighbour behind it.
   const std::string odd = "  # a: \"cpu f32[4, 4] strides=(8, 2)\"\n";
   const std::string every_other =

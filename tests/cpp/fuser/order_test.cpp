@@ -90,7 +90,7 @@ TEST_CASE("order: of random programs each call comes after what it needs, once")
     made.set(values[0].value(), 1);
     std::vector<const Call*> before;
     for (const Call* c : out) {
-      visit_inputs(*c, [&](Value v) { CHECK(made[v]); });
+      visit_all_inputs(*c, [&](Value v) { CHECK(made[v]); });
       visit_outputs(*c, [&](Value v) { made.set(v, 1); });
       const auto at = std::find_if(p.calls.begin(), p.calls.end(), [&](const Placed& q) { return q.call == c; });
       if (at->after) CHECK(std::find(before.begin(), before.end(), at->after) != before.end());

@@ -22,7 +22,7 @@ struct ParsedProgram {
   }
   std::vector<fuser::Root> roots() const {
     std::vector<fuser::Root> out;
-    for_each_value(trace.output, [&](Value v) { out.push_back({v, true}); });
+    visit_values(trace.output, [&](Value v) { out.push_back({v, true}); });
     return out;
   }
   /// The returned values are roots, and the reductions among what `also` names.

@@ -97,8 +97,8 @@ TEST_CASE("partition: views at the border stay views of what a kernel stores") {
   Builder b = pass_builder();
   Value x = b.input(f32({4, 8}), "x");
   Expr e = b("prims.exp", b("prims.neg", x));
-  Expr turned = b("prims.transpose", e, Arg::list({1, 0}));
-  Trace t = b.finish("f", Arg::tuple({e, b("pt.heavy", turned)}));
+  Expr transposed = b("prims.transpose", e, Arg::list({1, 0}));
+  Trace t = b.finish("f", Arg::tuple({e, b("pt.heavy", transposed)}));
   Partitioned p = partitioned(t);
   REQUIRE(p.fusions.size() == 1);
   CHECK(p.fusions[0].outputs == std::vector<Value>{e.value()});
@@ -110,8 +110,8 @@ TEST_CASE("partition: a kernel reads what lies below a view") {
   Builder b = pass_builder();
   Value x = b.input(f32({4, 8}), "x");
   Expr h = b("pt.heavy", x);
-  Expr turned = b("prims.transpose", h, Arg::list({1, 0}));
-  Trace t = b.finish("f", b("prims.exp", b("prims.neg", turned)));
+  Expr transposed = b("prims.transpose", h, Arg::list({1, 0}));
+  Trace t = b.finish("f", b("prims.exp", b("prims.neg", transposed)));
   Partitioned p = partitioned(t);
   REQUIRE(p.fusions.size() == 1);
   CHECK(p.fusions[0].inputs == std::vector<Value>{h.value()});
@@ -182,8 +182,9 @@ TensorType on_gpu(Dims shape, DType dtype = DType::bf16) {
 TEST_CASE("partition: a copy that moves pieces of memory on a GPU is a kernel") {
   const auto kernels = [](const TensorType& t, const std::vector<int64_t>& order) {
     Builder b = pass_builder();
-    const Expr turned = b("prims.transpose", b.input(t, "x"), Arg(order));
-    const Trace trace = b.finish("f", b("pt.heavy", b("prims.restride", turned, contiguous_strides(turned.shape()))));
+    const Expr transposed = b("prims.transpose", b.input(t, "x"), Arg(order));
+    const Trace trace =
+        b.finish("f", b("pt.heavy", b("prims.restride", transposed, contiguous_strides(transposed.shape()))));
     return partitioned(trace).fusions.size();
   };
   CHECK(kernels(on_gpu({4, 6, 8}), {1, 0, 2}) == 1);

@@ -69,7 +69,7 @@ struct Program {
   std::optional<Kernel> lower(const LowerOptions& options) const {
     std::vector<fuser::Root> roots;
     std::vector<Value> returned;
-    for_each_value(trace.output, [&](Value v) { returned.push_back(v); });
+    visit_values(trace.output, [&](Value v) { returned.push_back(v); });
     for (const Call* c : trace.calls) {
       const Value v = c->output.value();
       const bool stored = std::count(returned.begin(), returned.end(), v) > 0;

@@ -27,13 +27,13 @@ using Lines = std::vector<std::string>;
 TEST_CASE("statements: each goes to its scope, and its name is new") {
   Making m;
   Statements& s = m.made.statements;
-  CHECK(s.define("float", "1.0f", Scope::Row).text == "t0");
-  CHECK(s.define("int", "q", Scope::Chunk).scope == Scope::Chunk);
-  CHECK(s.define("float", "t0 + j", Scope::Lane).text == "t2");
+  CHECK(s.define("float", "1.0f", LoopScope::Row).text == "t0");
+  CHECK(s.define("int", "q", LoopScope::Chunk).scope == LoopScope::Chunk);
+  CHECK(s.define("float", "t0 + j", LoopScope::Lane).text == "t2");
   CHECK(m.phase().row == Lines{"const float t0 = 1.0f;"});
   CHECK(m.phase().chunk == Lines{"const int t1 = q;"});
   CHECK(m.phase().lane == Lines{"const float t2 = t0 + j;"});
-  const Access a = s.access(1, Index(0), Scope::Lane);
+  const Access a = s.access(1, Index(0), LoopScope::Lane);
   CHECK(a.phase == 0);
   CHECK(a.position == 1);
 }
@@ -41,8 +41,8 @@ TEST_CASE("statements: each goes to its scope, and its name is new") {
 TEST_CASE("statements: a name of the row outlives the phase, and one of the loop does not") {
   Making m;
   Statements& s = m.made.statements;
-  CHECK(s.defined_once("bool", "r < 2", Scope::Row).text == s.defined_once("bool", "r < 2", Scope::Row).text);
-  s.know("element", {"t7", Scope::Lane}, false);
+  CHECK(s.defined_once("bool", "r < 2", LoopScope::Row).text == s.defined_once("bool", "r < 2", LoopScope::Row).text);
+  s.know("element", {"t7", LoopScope::Lane}, false);
   s.know("of a row", {"t8"}, true);
   REQUIRE(s.known("element"));
   CHECK(s.known("element")->text == "t7");
@@ -53,25 +53,25 @@ TEST_CASE("statements: a name of the row outlives the phase, and one of the loop
   s.begin_finish();
   CHECK(s.in_finish());
   CHECK(!s.known("of a row"));
-  s.define("float", "c", Scope::Lane);
+  s.define("float", "c", LoopScope::Lane);
   CHECK(m.kernel.finish.size() == 1);
 }
 
 TEST_CASE("condition: one within another is their conjunction, and ends with it") {
   Condition c;
   CHECK(c.or_zero("x", "float") == "x");
-  c.narrowed({"t0", Scope::Chunk}, true, [&] {
+  c.narrowed({"t0", LoopScope::Chunk}, true, [&] {
     CHECK(c.text() == "t0");
-    return c.narrowed({"t1", Scope::Lane}, false, [&] {
+    return c.narrowed({"t1", LoopScope::Lane}, false, [&] {
       CHECK(c.text() == "(t0 && !t1)");
-      CHECK(c.scope() == Scope::Lane);
+      CHECK(c.scope() == LoopScope::Lane);
       CHECK(c.or_zero("x", "float") == "(t0 && !t1) ? x : float(0)");
       CHECK(Condition::is_part_of("12" + c.key()));
       return Scalar{};
     });
   });
   CHECK(c.empty());
-  CHECK(c.scope() == Scope::Row);
+  CHECK(c.scope() == LoopScope::Row);
   CHECK(c.key().empty());
 }
 
@@ -107,8 +107,8 @@ TEST_CASE("kept elements: a buffer of a row for costly ones, as long as there is
   Making m({.lanes = 1, .row_buffer = 64 * 4});
   KeptElements kept(m.made);
   kept.keep_rows();
-  m.made.statements.know("costly", {"t0", Scope::Lane, true}, false);
-  m.made.statements.know("cheap", {"t1", Scope::Lane}, false);
+  m.made.statements.know("costly", {"t0", LoopScope::Lane, true}, false);
+  m.made.statements.know("cheap", {"t1", LoopScope::Lane}, false);
   kept.end_phase();
   m.made.statements.begin_phase();
   CHECK(!kept.from_earlier_phase("cheap", DType::f32));

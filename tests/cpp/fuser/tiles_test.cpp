@@ -32,7 +32,7 @@ struct Program {
   }
   std::optional<Kernel> lower(const LowerOptions& options = {}) const {
     std::vector<fuser::Root> roots;
-    for_each_value(trace.output, [&](Value v) { roots.push_back({v, true}); });
+    visit_values(trace.output, [&](Value v) { roots.push_back({v, true}); });
     const auto producer = [this](Value v) -> const Call* {
       const auto it = maker.find(v.id());
       return it == maker.end() ? nullptr : it->second;
@@ -57,19 +57,19 @@ struct Program {
 /// a * b in a type, and its transpose in memory of its own.
 std::string both(const std::string& device, const std::string& rows, const std::string& cols, const std::string& type,
                  const std::string& torch_type) {
-  const std::string shape = "[" + rows + ", " + cols + "]", turned = "[" + cols + ", " + rows + "]";
+  const std::string shape = "[" + rows + ", " + cols + "]", transposed = "[" + cols + ", " + rows + "]";
   const auto of = [&](const std::string& t, const std::string& s) { return device + " " + t + s + "\"\n"; };
   return "  # a: \"" + of("f32", shape) + "  # b: \"" + of("f32", "[" + cols + "]") +
          "  t1 = prims.broadcast_in_dim(b, " + shape + ", [1])  # t1: \"" + device + " f32" + shape +
          " strides=(0, 1)\"\n  t2 = prims.mul(a, t1)  # t2: \"" + of("f32", shape) +
          "  t3 = prims.convert_element_type(t2, torch." + torch_type + ")  # t3: \"" + of(type, shape) +
-         "  t4 = prims.transpose(t3, [1, 0])  # t4: \"" + device + " " + type + turned + " strides=(1, " + cols +
-         ")\"\n" + "  t5 = prims.restride(t4, [" + rows + ", 1])  # t5: \"" + of(type, turned);
+         "  t4 = prims.transpose(t3, [1, 0])  # t4: \"" + device + " " + type + transposed + " strides=(1, " + cols +
+         ")\"\n" + "  t5 = prims.restride(t4, [" + rows + ", 1])  # t5: \"" + of(type, transposed);
 }
 
-size_t turned_in(const Kernel& k) {
+size_t transposed_in(const Kernel& k) {
   size_t n = 0;
-  for (const fuser::Phase& p : k.phases) n += p.turned.size();
+  for (const fuser::Phase& p : k.phases) n += p.transposed.size();
   return n;
 }
 
@@ -92,14 +92,14 @@ TEST_CASE("tiles: a matrix and its transpose are one walk over its rows") {
   CHECK(k.tiled);
   CHECK(k.rows == 32);
   CHECK(k.cols == 24);
-  CHECK(turned_in(k) == 0);  // one lane stores it where it belongs
+  CHECK(transposed_in(k) == 0);  // one lane stores it where it belongs
   const Kernel wide = p.lower({.lanes = 8, .cached = true}).value();
-  CHECK(turned_in(wide) == 1);
+  CHECK(transposed_in(wide) == 1);
   CHECK(!wide.cached);
   CHECK(wide.phases[0].stores.size() == 1);
   // Alone, too: what it is computed from lies by rows.
   CHECK(
-      turned_in(
+      transposed_in(
           Program(both("cpu", "32", "24", "bf16", "bfloat16") + "  return t5\n", "a, b").lower({.lanes = 8}).value()) ==
       1);
 }
@@ -192,7 +192,7 @@ TEST_CASE("tiles: blocks cover the matrix") {
   const fuser::CudaBlocks blocks = fuser::cuda_blocks(k, 272, 72);
   CHECK(blocks.x * s.threads * k.lanes >= 72);
   CHECK((blocks.x - 1) * s.threads * k.lanes < 72);
-  CHECK(blocks.y * s.rows_per_block * fuser::kTurnedRows >= 272);
+  CHECK(blocks.y * s.rows_per_block * fuser::kTransposedRows >= 272);
 }
 
 TEST_CASE("tiles: NVRTC compiles them, with float8 instructions and without") {
@@ -263,7 +263,7 @@ template <class F> static void run_blocks(unsigned gx, unsigned gy, unsigned tx,
 
 const std::string kTurnAll = R"(
 // The elements that end up in a wrong place, or are not stored aligned.
-template <class T, int N, int TX, int TY> static int turn(int rows, int cols) {
+template <class T, int N, int TX, int TY> static int transpose(int rows, int cols) {
   T* in = (T*)aligned_alloc(64, (rows * cols * sizeof(T) + 63) / 64 * 64);
   T* out = (T*)aligned_alloc(64, (rows * cols * sizeof(T) + 63) / 64 * 64);
   for (int i = 0; i < rows * cols; ++i) in[i] = T((i * 2654435761u) >> 7), out[i] = T(1);
@@ -273,7 +273,7 @@ template <class T, int N, int TX, int TY> static int turn(int rows, int cols) {
     if (q < cols / N && first < rows)
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < N; ++j) v[i].at[j] = in[(first + i) * cols + q * N + j];
-    th_store_turned<TX, TY>(out, v, rows, cols);
+    th_store_transposed<TX, TY>(out, v, rows, cols);
   });
   int wrong = misaligned;
   for (int r = 0; r < rows; ++r)
@@ -283,9 +283,9 @@ template <class T, int N, int TX, int TY> static int turn(int rows, int cols) {
   return wrong;
 }
 extern "C" int turn_all() {
-  return turn<unsigned char, 8, 8, 32>(144, 72) + turn<unsigned char, 8, 8, 32>(16, 8) +
-         turn<unsigned char, 4, 16, 16>(80, 36) + turn<unsigned char, 2, 32, 8>(48, 66) +
-         turn<unsigned short, 8, 8, 32>(144, 72) + turn<float, 4, 16, 16>(80, 36);
+  return transpose<unsigned char, 8, 8, 32>(144, 72) + transpose<unsigned char, 8, 8, 32>(16, 8) +
+         transpose<unsigned char, 4, 16, 16>(80, 36) + transpose<unsigned char, 2, 32, 8>(48, 66) +
+         transpose<unsigned short, 8, 8, 32>(144, 72) + transpose<float, 4, 16, 16>(80, 36);
 }
 extern "C" float largest_of_block() {
   float found[256];
@@ -299,7 +299,7 @@ extern "C" float largest_of_block() {
 }
 )";
 
-TEST_CASE("tiles: the threads of a block turn a tile, and find the largest of their numbers") {
+TEST_CASE("tiles: the threads of a block transpose a tile, and find the largest of their numbers") {
   std::string error;
   const auto module = compile_host(kHostBlocks + fuser::tile_prelude() + kTurnAll, &error);
   REQUIRE_MESSAGE(module, error);
@@ -313,8 +313,8 @@ TEST_CASE("partition: what is stored by columns, too, leaves a kernel of rows fo
   // A kernel of rows makes the sums and would make y, but not y's transpose.
   const Expr y = b("prims.exp", b("prims.neg", x));
   const Expr sums = b("prims.sum", y, std::vector<int64_t>{1});
-  const Expr turned = b("prims.restride", b("prims.transpose", y, std::vector<int64_t>{1, 0}), Dims{32, 1});
-  const Trace t = b.finish("f", Arg::tuple({b("pt.heavy", sums), b("pt.heavy", y), b("pt.heavy", turned)}));
+  const Expr transposed = b("prims.restride", b("prims.transpose", y, std::vector<int64_t>{1, 0}), Dims{32, 1});
+  const Trace t = b.finish("f", Arg::tuple({b("pt.heavy", sums), b("pt.heavy", y), b("pt.heavy", transposed)}));
   const Partitioned p = partitioned(t);
   const auto makes = [&](Value v) {
     return std::find_if(p.fusions.begin(), p.fusions.end(), [&](const Fused& f) {
@@ -322,7 +322,7 @@ TEST_CASE("partition: what is stored by columns, too, leaves a kernel of rows fo
     });
   };
   REQUIRE(makes(y.value()) != p.fusions.end());
-  CHECK(makes(y.value()) == makes(turned.value()));
+  CHECK(makes(y.value()) == makes(transposed.value()));
   CHECK(makes(y.value()) != makes(sums.value()));
   code(p.trace);
 }

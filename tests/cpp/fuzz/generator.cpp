@@ -399,7 +399,7 @@ bool Generator::attempt(const Op& op, const ArgList& args, const std::vector<Val
     return false;
   }
   std::vector<Value> used;
-  for (const Arg& a : args) for_each_value(a, [&](Value v) { used.push_back(v); });
+  for (const Arg& a : args) visit_values(a, [&](Value v) { used.push_back(v); });
   if (!accept(b.calls())) return false;
   for (Value v : new_inputs) {
     if (std::find(used.begin(), used.end(), v) == used.end()) continue;

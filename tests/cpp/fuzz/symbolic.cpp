@@ -59,7 +59,7 @@ class SymbolicCall {
     bool constant = true;
     for (const Arg& a : args_) {
       for_each_symbol(a, [&](SymbolId) { constant = false; });
-      for_each_value(a, [&](Value v) {
+      visit_values(a, [&](Value v) {
         if (v.type().is_number() && v.type().number().dim) constant &= v.type().number().dim->is_constant();
         if (v.type().is_tensor())
           for (const Dim& d : v.shape()) constant &= d.is_constant();
@@ -76,7 +76,7 @@ class SymbolicCall {
     std::vector<std::string> parts;
     for (const Arg& a : args_) {
       parts.push_back(thunder::print(a));
-      for_each_value(a, [&](Value v) { parts.back() += full_type(v); });
+      visit_values(a, [&](Value v) { parts.back() += full_type(v); });
     }
     return op_.schema.str() + " with " + join(parts);
   }

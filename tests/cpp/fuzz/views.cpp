@@ -36,7 +36,7 @@ class ViewCall {
     std::vector<std::string> parts;
     for (const Arg& a : args_) {
       parts.push_back(thunder::print(a));
-      for_each_value(a, [&](Value v) {
+      visit_values(a, [&](Value v) {
         parts.back() += " : " + v.type().str();
         if (v.type().is_tensor()) parts.back() += " strides=" + str(v.tensor().strides);
       });
@@ -47,7 +47,7 @@ class ViewCall {
   bool has_constant_sizes() const {
     bool constant = true;
     for (const Arg& a : args_)
-      for_each_value(a, [&](Value v) {
+      visit_values(a, [&](Value v) {
         if (!v.type().is_tensor()) constant = false;
         else
           for (const Dim& d : v.shape()) constant &= d.is_constant();
@@ -58,7 +58,7 @@ class ViewCall {
   // An operand whose elements share memory (expanded): they are equal, and flat positions are not.
   bool repeats_elements() const {
     bool repeats = false;
-    for_each_value(args_.front(), [&](Value v) {
+    visit_values(args_.front(), [&](Value v) {
       for (size_t i = 0; i < v.shape().size(); ++i)
         repeats |= v.tensor().strides[i].same(0) && v.shape()[i].constant() > 1;
     });

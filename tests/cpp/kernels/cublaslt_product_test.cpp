@@ -7,8 +7,8 @@
 
 using namespace thunder;
 using namespace kernel_test;
-using cublaslt::Operands;
-using cublaslt::Product;
+using cublaslt::CublasLtProduct;
+using cublaslt::ProductOperands;
 
 namespace {
 
@@ -93,9 +93,9 @@ struct World {
   char first = 0, second = 0, out = 0, bias = 0, memory[8192];
 
   World() { library.variable<float*>("clock_") = &driver.variable<float>("now"); }
-  std::string run(const Product& p, bool measure = true, bool accumulate = false) {
+  std::string run(const CublasLtProduct& p, bool measure = true, bool accumulate = false) {
     return p.run(
-        0, nullptr, Operands{&first, &second, &bias, &out, accumulate}, [&](size_t) { return memory; }, measure);
+        0, nullptr, ProductOperands{&first, &second, &bias, &out, accumulate}, [&](size_t) { return memory; }, measure);
   }
   int last() const { return library.variable<int>("last"); }
   void takes(std::array<float, 4> t) { std::copy(t.begin(), t.end(), library.variable<float[4]>("takes")); }
@@ -118,7 +118,7 @@ TEST_CASE("cublaslt: the first choice stays unless another is clearly faster") {
   if (!can_fake()) return;
   CHECK(in_world([](World& w, const cublaslt::Api& api) {
           w.takes({1.0f, 0.98f, 1.5f, 2.0f});
-          const Product near(api, kProblem);
+          const CublasLtProduct near(api, kProblem);
           if (!w.run(near).empty() || w.last() != 0) return 1;
           if (w.library.variable<int[2]>("transposes")[0] != 1 || w.library.variable<int[2]>("transposes")[1] != 0)
             return 2;
@@ -127,7 +127,7 @@ TEST_CASE("cublaslt: the first choice stays unless another is clearly faster") {
           w.takes({1.0f, 0.98f, 1.5f, 0.7f});
           MatrixProduct other = kProblem;
           other.m = 128;
-          const Product far(api, other);
+          const CublasLtProduct far(api, other);
           if (!w.run(far).empty() || w.last() != 3 || w.library.variable<uint64_t>("last_workspace") != 8192) return 4;
           // Chosen once: what changes later changes nothing.
           const int runs = w.library.variable<int>("runs");
@@ -141,7 +141,7 @@ TEST_CASE("cublaslt: nothing is measured where that is not wanted or not possibl
   if (!can_fake()) return;
   CHECK(in_world([](World& w, const cublaslt::Api& api) {
           w.takes({1.0f, 0.2f, 0.3f, 0.4f});
-          const Product p(api, kProblem);
+          const CublasLtProduct p(api, kProblem);
           if (!w.run(p, false).empty() || w.last() != 0 || w.library.variable<int>("runs") != 1) return 1;
           w.driver.variable<int>("capturing") = 1;
           if (!w.run(p).empty() || w.last() != 0 || w.library.variable<int>("runs") != 2) return 2;
@@ -155,19 +155,20 @@ TEST_CASE("cublaslt: the choice is kept on disk, and looked at again before it i
   if (!can_fake()) return;
   CHECK(in_world([](World& w, const cublaslt::Api& api) {
           w.takes({1.0f, 0.2f, 0.3f, 0.4f});
-          if (!w.run(Product(api, kProblem)).empty() || w.last() != 1) return 1;
+          if (!w.run(CublasLtProduct(api, kProblem)).empty() || w.last() != 1) return 1;
           const int searches = w.library.variable<int>("searches");
-          if (!w.run(Product(api, kProblem)).empty() || w.last() != 1 ||
+          if (!w.run(CublasLtProduct(api, kProblem)).empty() || w.last() != 1 ||
               w.library.variable<int>("searches") != searches)
             return 2;
           if (w.library.variable<uint64_t>("last_workspace") != 0) return 3;
           MatrixProduct with_bias = kProblem;
           with_bias.bias = true;
-          if (!w.run(Product(api, with_bias)).empty() || w.library.variable<int>("searches") == searches) return 4;
+          if (!w.run(CublasLtProduct(api, with_bias)).empty() || w.library.variable<int>("searches") == searches)
+            return 4;
           if (w.library.variable<int>("epilogue") != 4 || w.library.variable<const void*>("bias") != &w.bias) return 5;
           // A library that refuses the algorithm by now.
           w.library.variable<int[4]>("fails")[1] = 15;
-          if (!w.run(Product(api, kProblem)).empty() || w.last() != 2) return 6;
+          if (!w.run(CublasLtProduct(api, kProblem)).empty() || w.last() != 2) return 6;
           return w.library.variable<int>("live") == 0 ? 0 : 7;
         }) == 0);
 }
@@ -177,15 +178,15 @@ TEST_CASE("cublaslt: algorithms that fail are passed over, and a product without
   CHECK(in_world([](World& w, const cublaslt::Api& api) {
           auto& fails = w.library.variable<int[4]>("fails");
           fails[0] = fails[2] = 15;
-          if (!w.run(Product(api, kProblem)).empty() || (w.last() != 1 && w.last() != 3)) return 1;
+          if (!w.run(CublasLtProduct(api, kProblem)).empty() || (w.last() != 1 && w.last() != 3)) return 1;
           fails[1] = fails[3] = 15;
           MatrixProduct other = kProblem;
           other.n = 8;
-          const Product none(api, other);
+          const CublasLtProduct none(api, other);
           if (w.run(none) != "CUBLAS_STATUS_NOT_SUPPORTED") return 2;
           w.library.variable<int>("count") = 0;
           other.n = 9;
-          return w.run(Product(api, other)) == "cuBLASLt has no algorithm for it" ? 0 : 3;
+          return w.run(CublasLtProduct(api, other)) == "cuBLASLt has no algorithm for it" ? 0 : 3;
         }) == 0);
 }
 
@@ -194,7 +195,7 @@ TEST_CASE("cublaslt: a product is added to what is there once its algorithm is k
   CHECK(in_world([](World& w, const cublaslt::Api& api) {
           w.takes({1.0f, 0.2f, 0.3f, 0.4f});
           const float& scale = w.library.variable<float>("scale");
-          const Product p(api, kProblem);
+          const CublasLtProduct p(api, kProblem);
           if (p.ready(0, true) || p.ready(0, false)) return 1;
           // What is not measured is no reason not to measure.
           if (!w.run(p, false).empty() || scale != 0 || !p.ready(0, false) || p.ready(0, true)) return 2;
@@ -204,7 +205,7 @@ TEST_CASE("cublaslt: a product is added to what is there once its algorithm is k
           if (w.library.variable<int>("runs") != runs + 1) return 5;
           if (!w.run(p).empty() || scale != 0) return 6;
           // In another process.
-          return Product(api, kProblem).ready(0, true) ? 0 : 7;
+          return CublasLtProduct(api, kProblem).ready(0, true) ? 0 : 7;
         }) == 0);
 }
 
@@ -216,9 +217,9 @@ TEST_CASE("cublaslt: float8 operands have types and scales of their own") {
           problem.float8 = MatrixProduct::Float8{DType::f8e4m3fn, DType::f8e5m2, false};
           const float scales[2] = {1, 2};
           const auto run = [&](const MatrixProduct& p) {
-            Operands o{&w.first, &w.second, &w.bias, &w.out};
+            ProductOperands o{&w.first, &w.second, &w.bias, &w.out};
             o.first_scale = scales, o.second_scale = scales + 1;
-            return Product(api, p).run(
+            return CublasLtProduct(api, p).run(
                 0, nullptr, o, [&](size_t) { return w.memory; }, true);
           };
           if (!run(problem).empty()) return 1;
@@ -240,16 +241,16 @@ TEST_CASE("cublaslt: a product that leaves multiprocessors free has a choice of 
   if (!can_fake()) return;
   CHECK(in_world([](World& w, const cublaslt::Api& api) {
           const int& used = w.library.variable<int>("used");
-          if (!w.run(Product(api, kProblem)).empty() || used != -1) return 1;
+          if (!w.run(CublasLtProduct(api, kProblem)).empty() || used != -1) return 1;
           MatrixProduct problem = kProblem;
           problem.left_free = 2;
           const int searches = w.library.variable<int>("searches");
-          if (!w.run(Product(api, problem)).empty()) return 2;
+          if (!w.run(CublasLtProduct(api, problem)).empty()) return 2;
           if (used != cuda_device_properties(0).multiprocessors - 2) return 3;
           if (w.library.variable<int>("searches") == searches) return 4;
           // Of more than there are one is left for it.
           problem.left_free = 1 << 20;
-          if (!w.run(Product(api, problem)).empty() || used != 1) return 5;
+          if (!w.run(CublasLtProduct(api, problem)).empty() || used != 1) return 5;
           return w.library.variable<int>("live") == 0 ? 0 : 6;
         }) == 0);
 }

@@ -10,12 +10,12 @@
 
 using namespace thunder;
 using namespace kernel_test;
-using peers::Layout;
+using peers::PeerLayout;
 using peers::PeerMemory;
 
 namespace {
 
-const Layout kLayout{.world = 2, .inbox_bytes = 4096, .outbox_bytes = 4096};
+const PeerLayout kLayout{.world = 2, .inbox_bytes = 4096, .outbox_bytes = 4096};
 
 struct Pair {
   std::vector<unsigned char> shared[2] = {std::vector<unsigned char>(kLayout.bytes()),

@@ -47,11 +47,11 @@ struct Machine {
     }
   };
 
-  Layout layout;
+  PeerLayout layout;
   std::vector<Process> all;
   std::mt19937 random;
 
-  Machine(const Layout& l, unsigned seed) : layout(l), random(seed) {
+  Machine(const PeerLayout& l, unsigned seed) : layout(l), random(seed) {
     for (int r = 0; r < l.world; ++r) all.push_back({Steps(l, r), Bytes(l.bytes()), {}, {}, {}});
   }
 
@@ -66,7 +66,7 @@ struct Machine {
     return nullptr;
   }
 
-  uint32_t* counter(int owner, Counter c, int by) {
+  uint32_t* counter(int owner, PeerCounter c, int by) {
     return reinterpret_cast<uint32_t*>(all[static_cast<size_t>(owner)].shared.data() + layout.counter(c, by));
   }
 
@@ -128,7 +128,7 @@ uint32_t word(int rank, size_t tensor, size_t i) {
 
 /// Several collectives of the same kind after each other, each process's streams with all of their steps.
 /// Bit i of `reached`: all processes reach tensor i where it lies.
-void check(const Layout& layout, What what, const std::vector<size_t>& words, unsigned reached, int times,
+void check(const PeerLayout& layout, What what, const std::vector<size_t>& words, unsigned reached, int times,
            unsigned seed) {
   Machine m(layout, seed);
   const auto world = static_cast<size_t>(layout.world);
@@ -191,14 +191,14 @@ void check(const Layout& layout, What what, const std::vector<size_t>& words, un
 
 TEST_CASE("peer steps: the shared memory's parts do not overlap") {
   for (int world : {2, 3, 5}) {
-    const Layout l{.world = world, .inbox_bytes = 10000, .outbox_bytes = 5000, .slots = 3};
+    const PeerLayout l{.world = world, .inbox_bytes = 10000, .outbox_bytes = 5000, .slots = 3};
     Bytes used(l.bytes());
     const auto take = [&](size_t at, size_t bytes) {
       REQUIRE(at + bytes <= used.size());
       for (size_t i = at; i < at + bytes; ++i) REQUIRE(used[i]++ == 0);
     };
     for (size_t c = 0; c < kCounters; ++c)
-      for (int by = 0; by < world; ++by) take(l.counter(static_cast<Counter>(c), by), 4);
+      for (int by = 0; by < world; ++by) take(l.counter(static_cast<PeerCounter>(c), by), 4);
     for (uint32_t slot = 0; slot < l.slots; ++slot) {
       for (int from = 0; from < world; ++from)
         if (from != 1) take(l.inbox(from, slot, 1), l.inbox_chunk());
@@ -219,7 +219,7 @@ TEST_CASE("peer steps: a process alone in a slot's turn waits for those who read
   Steps s({.world = 2, .inbox_bytes = 512, .outbox_bytes = 512, .slots = 2}, 0);
   int awaited = 0;
   for (const Step& step : s.all_gather({3 * 256}, {false}))
-    awaited += step.kind == Step::Kind::Await && step.counter == Counter::Taken;
+    awaited += step.kind == Step::Kind::Await && step.counter == PeerCounter::Taken;
   CHECK(awaited == 1);
 }
 
@@ -232,21 +232,21 @@ TEST_CASE("peer steps: what all reach takes no slot, and its owner waits until a
     copied += step.bytes;
   }
   CHECK(copied == 3 * (3 * 256 + 1024));
-  CHECK(steps.back().counter == Counter::Fetched);
+  CHECK(steps.back().counter == PeerCounter::Fetched);
   CHECK(steps.back().kind == Step::Kind::Await);
 }
 
 TEST_CASE("peer steps: pieces of several tensors fill a slot") {
-  const Layout layout{.world = 2, .inbox_bytes = 2 * 4096, .outbox_bytes = 2 * 4096, .slots = 2};
-  const auto told = [](const std::vector<Step>& steps, Counter c) {
+  const PeerLayout layout{.world = 2, .inbox_bytes = 2 * 4096, .outbox_bytes = 2 * 4096, .slots = 2};
+  const auto told = [](const std::vector<Step>& steps, PeerCounter c) {
     return std::count_if(steps.begin(), steps.end(),
                          [c](const Step& s) { return s.kind == Step::Kind::Tell && s.counter == c; });
   };
   // Slices of 100, 1000 and 2400 bytes leave crumbs of a slot, which 3900 more do not take.
-  CHECK(told(Steps(layout, 0).reduce_scatter({200, 2000, 4800}), Counter::Sent) == 1);
-  CHECK(told(Steps(layout, 0).reduce_scatter({200, 2000, 4800, 7800}), Counter::Sent) == 2);
+  CHECK(told(Steps(layout, 0).reduce_scatter({200, 2000, 4800}), PeerCounter::Sent) == 1);
+  CHECK(told(Steps(layout, 0).reduce_scatter({200, 2000, 4800, 7800}), PeerCounter::Sent) == 2);
   const std::vector<Step> divided = Steps(layout, 1).reduce_scatter({4000, 8000});
-  CHECK(told(divided, Counter::Sent) == 2);
+  CHECK(told(divided, PeerCounter::Sent) == 2);
   std::vector<size_t> within;
   for (const Step& s : divided)
     if (s.kind == Step::Kind::Reduce) within.push_back(s.within);
@@ -258,7 +258,7 @@ TEST_CASE("fuzz: peer steps: every order of processes gives what the collective 
   const int programs = wish ? std::atoi(wish) : 400;
   std::mt19937 random(7);
   for (int program = 0; program < programs; ++program) {
-    Layout l;
+    PeerLayout l;
     l.world = 2 + static_cast<int>(random() % 5);
     const What what = std::vector{What::Gather, What::Scatter, What::Reduce}[random() % 3];
     l.slots = 1 + random() % 4;

@@ -139,7 +139,7 @@ void follow_views(const std::vector<const Call*>& calls, std::set<ValueId>& alia
       follow_views(c->body, aliases);
     } else if (c->op->has(kView)) {
       std::vector<Value> in = inputs_of(*c);
-      if (!in.empty() && aliases.count(in[0].id())) for_each_output(*c, [&](Value v) { aliases.insert(v.id()); });
+      if (!in.empty() && aliases.count(in[0].id())) visit_outputs(*c, [&](Value v) { aliases.insert(v.id()); });
     }
   }
 }

@@ -64,6 +64,13 @@ const char* const kPrograms[] = {
     "  t1 = prims.reshape(t0, [8])  # t1: \"cpu f32[8]\"\n  t2 = prims.flip(t1, [0])  # t2: \"cpu f32[8]\"\n"
     "  t3 = prims.slice(t2, [1], [8], [3])  # t3: \"cpu f32[3] strides=(3,)\"\n"
     "  t4 = prims.pad(t3, 2.0, [(1, 0, 1)])  # t4: \"cpu f32[6]\"\n  return t4\n",
+    "  t0 = prims.unfold(x, -2, 2, 1)  # t0: \"cpu f32[3, 2, 2] strides=(2, 1, 2)\"\n"
+    "  t1 = prims.diagonal(t0, 0, 1, 2)  # t1: \"cpu f32[3, 2] strides=(2, 3)\"\n"
+    "  t2 = prims.exp(t1)  # t2: \"cpu f32[3, 2] strides=(1, 3)\"\n  return t2\n",
+    "  t0 = prims.slice(x, [1, 0], [4, 1], [2, 1])  # t0: \"cpu f32[2, 1] strides=(4, 1)\"\n"
+    "  t1 = prims.squeeze(t0, [1])  # t1: \"cpu f32[2] strides=(4,)\"\n"
+    "  t2 = prims.broadcast_in_dim(t1, [3, 2], [1])  # t2: \"cpu f32[3, 2] strides=(0, 4)\"\n"
+    "  t3 = prims.exp(t2)  # t3: \"cpu f32[3, 2]\"\n  return t3\n",
     "  t0 = prims.cat([x, w], 1)  # t0: \"cpu f32[4, 4]\"\n  t1 = prims.var(t0, [1], correction=1)  # t1: \"cpu "
     "f32[4]\"\n"
     "  return t1\n",

@@ -87,7 +87,7 @@ TEST_CASE("reduce: a finished program, whose values are deleted and whose output
 
 bool gives_operand(const Call& c) {
   bool found = false;
-  for_each_output(c, [&](Value out) { for_each_input(c, [&](Value in) { found = found || in == out; }); });
+  visit_outputs(c, [&](Value out) { visit_own_inputs(c, [&](Value in) { found = found || in == out; }); });
   return found;
 }
 
@@ -102,12 +102,12 @@ TEST_CASE("fuzz: reduced programs verify and hold, whatever is looked for") {
     if (p.trace.calls.empty()) continue;
     const Call& sought = *random.pick(p.trace.calls);
     bool gives_values = false;
-    for_each_output(sought, [&](Value) { gives_values = true; });
+    visit_outputs(sought, [&](Value) { gives_values = true; });
     if (!gives_values) continue;
     const std::string name = sought.op->full_name;
     Trace whole = p.trace;
     ArgList everything;
-    for (const Call* c : whole.calls) for_each_output(*c, [&](Value v) { everything.emplace_back(v); });
+    for (const Call* c : whole.calls) visit_outputs(*c, [&](Value v) { everything.emplace_back(v); });
     whole.output = Arg::tuple(everything);
     const ShapeEnv::Scope scope(*p.environment);
     const Trace out = reduce(whole, calls(name));

@@ -315,7 +315,7 @@ void Evaluator::run(const Call& call, const std::shared_ptr<Arena>& arena) {
   while (op->implements) op = op->implements;
   if (op->full_name == "prims.python_del") {
     for (const Arg& a : call.args)
-      for_each_value(a, [&](Value v) {
+      visit_values(a, [&](Value v) {
         get(v);
         values_.erase(v.id());
       });

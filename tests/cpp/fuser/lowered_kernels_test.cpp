@@ -1,5 +1,5 @@
 // Which groups of calls are lowered once.
-#include "fuser/lowerings.h"
+#include "fuser/lowered_kernels.h"
 
 #include "passes/pass_ops.h"
 
@@ -18,7 +18,7 @@ struct Program {
     for (const Call* c : b.calls()) maker.set(c->output.value(), c);
   }
 
-  std::optional<fuser::Kernel> lowered(fuser::Lowerings& by, const fuser::LowerOptions& options = {},
+  std::optional<fuser::Kernel> lowered(fuser::LoweredKernels& by, const fuser::LowerOptions& options = {},
                                        bool product_exists = false) const {
     return by.lower(
         {{root, true}}, [this](Value v) { return maker[v]; }, [&](Value v) { return product_exists && v == product; },
@@ -31,7 +31,7 @@ struct Program {
 
 TEST_CASE("lowerings: an equal group is found, and names its own values") {
   Builder b = pass_builder();
-  fuser::Lowerings by;
+  fuser::LoweredKernels by;
   const Program first(b), second(b);
   REQUIRE(first.lowered(by));
   CHECK(by.made() == 1);
@@ -46,7 +46,7 @@ TEST_CASE("lowerings: an equal group is found, and names its own values") {
 
 TEST_CASE("lowerings: another shape, number, option or border is another group") {
   Builder b = pass_builder();
-  fuser::Lowerings by;
+  fuser::LoweredKernels by;
   const Program first(b), wide(b, {4, 9}), scaled(b, {4, 8}, 3.0);
   CHECK(first.lowered(by));
   CHECK(wide.lowered(by));
@@ -59,7 +59,7 @@ TEST_CASE("lowerings: another shape, number, option or border is another group")
 
 TEST_CASE("lowerings: the sign of zero and values that are rounded tell groups apart") {
   Builder b = pass_builder();
-  fuser::Lowerings by;
+  fuser::LoweredKernels by;
   const Program plus(b, {4, 8}, 0.0), minus(b, {4, 8}, -0.0);
   CHECK(plus.lowered(by));
   CHECK(minus.lowered(by));
@@ -73,16 +73,16 @@ TEST_CASE("lowerings: the sign of zero and values that are rounded tell groups a
 // exp(v), where v is a view of x that exists in memory, or x's transpose that does.
 TEST_CASE("lowerings: a view in memory, and what it is a view of") {
   Builder b = pass_builder();
-  fuser::Lowerings by;
+  fuser::LoweredKernels by;
   const Expr x(b, b.input(f32({4, 4}), "x"));
-  const Expr turned = b("prims.transpose", x, std::vector<int64_t>{1, 0}), product = b("prims.mul", x, 1.0);
-  const Expr laid = b("prims.restride", product, turned.tensor().strides);
+  const Expr transposed = b("prims.transpose", x, std::vector<int64_t>{1, 0}), product = b("prims.mul", x, 1.0);
+  const Expr laid = b("prims.restride", product, transposed.tensor().strides);
   ValueMap<const Call*> maker{nullptr};
   std::vector<Value> roots;
-  for (const Expr& e : {turned, laid}) roots.push_back(b("prims.exp", e).arg().value());
+  for (const Expr& e : {transposed, laid}) roots.push_back(b("prims.exp", e).arg().value());
   for (const Call* c : b.calls()) maker.set(c->output.value(), c);
   for (size_t i = 0; i < 2; ++i) {
-    const Value in_memory = (i == 0 ? turned : laid).arg().value();
+    const Value in_memory = (i == 0 ? transposed : laid).arg().value();
     CHECK(by.lower(
         {{roots[i], true}}, [&](Value v) { return maker[v]; }, [&](Value v) { return v == in_memory; }, {}));
   }
@@ -94,7 +94,7 @@ TEST_CASE("lowerings: symbolic sizes are lowered anew") {
   ShapeEnv env;
   ShapeEnv::Scope scope(env);
   const Dim n = env.make_size(5);
-  fuser::Lowerings by;
+  fuser::LoweredKernels by;
   const Program first(b, {n, 8}), second(b, {n, 8});
   first.lowered(by);
   second.lowered(by);

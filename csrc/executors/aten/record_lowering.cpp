@@ -1,4 +1,4 @@
-#include "executors/aten/lowering.h"
+#include "executors/aten/record_lowering.h"
 
 #include <ATen/core/jit_type.h>
 
@@ -21,14 +21,14 @@ using c10::TypePtr;
 
 // ---- the template ---------------------------------------------------------------------------------------------------
 
-struct TemplateArg {
+struct AtenTemplateArg {
   std::string keyword;  // of ATen's schema; empty: positional
   std::string text;     // a parameter of ours, or a literal
 };
-struct Template {
+struct AtenTemplate {
   std::string name, overload;
   bool spelled = false;  // arguments are given
-  std::vector<TemplateArg> args;
+  std::vector<AtenTemplateArg> args;
 };
 
 std::string strip(std::string_view s) {
@@ -51,8 +51,8 @@ std::vector<std::string> split_arguments(std::string_view text) {
   return out;
 }
 
-Template parse_template(std::string_view text) {
-  Template t;
+AtenTemplate parse_template(std::string_view text) {
+  AtenTemplate t;
   size_t open = text.find('(');
   std::string name = strip(text.substr(0, open));
   if (name.find("::") == std::string::npos) name = "aten::" + name;
@@ -238,11 +238,11 @@ bool wraps_numbers(const std::string& name) {
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return name == n; });
 }
 
-std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSchema& schema,
-                          std::vector<Source>& sources) {
+std::string map_arguments(const Op& op, const AtenTemplate& t, const c10::FunctionSchema& schema,
+                          std::vector<ArgumentSource>& sources) {
   const auto& arguments = schema.arguments();
   sources.assign(arguments.size(), {});
-  auto assign = [&](size_t index, Source s, const std::string& what) -> std::string {
+  auto assign = [&](size_t index, ArgumentSource s, const std::string& what) -> std::string {
     if (sources[index].param >= 0 || sources[index].literal)
       return cat("'", arguments[index].name(), "' is given twice");
     const TypePtr& type = type_of_argument(arguments[index]);
@@ -258,7 +258,7 @@ std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSc
       if (arguments[i].name() == name) return i;
     return std::nullopt;
   };
-  auto place = [&](size_t position, const std::string& name, bool keyword, Source s,
+  auto place = [&](size_t position, const std::string& name, bool keyword, ArgumentSource s,
                    const std::string& what) -> std::string {
     bool positional = !keyword && position < arguments.size() && !arguments[position].kwarg_only();
     std::optional<size_t> index = positional ? std::optional<size_t>(position) : by_name(name);
@@ -270,13 +270,13 @@ std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSc
   if (!t.spelled) {
     for (size_t i = 0; i < op.schema.params.size() && problem.empty(); ++i) {
       const Param& p = op.schema.params[i];
-      problem = place(i, p.name, p.keyword_only, Source{static_cast<int>(i), {}}, p.name);
+      problem = place(i, p.name, p.keyword_only, ArgumentSource{static_cast<int>(i), {}}, p.name);
     }
     return problem;
   }
   for (size_t i = 0; i < t.args.size() && problem.empty(); ++i) {
-    const TemplateArg& a = t.args[i];
-    Source s;
+    const AtenTemplateArg& a = t.args[i];
+    ArgumentSource s;
     s.param = op.schema.index_of(a.text);
     if (s.param < 0) s.literal = parse_literal(a.text);
     if (s.param < 0 && !s.literal) return cat("'", a.text, "' is neither a parameter nor a literal");
@@ -285,7 +285,7 @@ std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSc
   return problem;
 }
 
-std::string check_required(const c10::FunctionSchema& schema, const std::vector<Source>& sources) {
+std::string check_required(const c10::FunctionSchema& schema, const std::vector<ArgumentSource>& sources) {
   for (size_t i = 0; i < sources.size(); ++i)
     if (sources[i].param < 0 && !sources[i].literal && !schema.arguments()[i].default_value())
       return cat("nothing is given for '", schema.arguments()[i].name(), "', which has no default");
@@ -313,46 +313,46 @@ std::string check_results(const Op& op, const c10::FunctionSchema& schema) {
 
 }  // namespace
 
-Lowering::Lowering(const Op& op) : op_(op) {
+RecordLowering::RecordLowering(const Op& op) : op_(op) {
   if (op.aten.empty()) {
     problem_ = "the record has no `aten` field";
     return;
   }
   try {
-    Template t = parse_template(op.aten);
+    AtenTemplate t = parse_template(op.aten);
     auto& dispatcher = c10::Dispatcher::singleton();
     std::optional<c10::OperatorHandle> handle = dispatcher.findSchema({t.name, t.overload});
     if (!handle) {
       problem_ = cat("this PyTorch has no operator ", t.name, t.overload.empty() ? "" : ".", t.overload);
       return;
     }
-    Target target{*handle, {}};
-    problem_ = map_arguments(op, t, handle->schema(), target.sources);
-    if (problem_.empty()) problem_ = check_required(handle->schema(), target.sources);
+    BoundOperator named{*handle, {}};
+    problem_ = map_arguments(op, t, handle->schema(), named.sources);
+    if (problem_.empty()) problem_ = check_required(handle->schema(), named.sources);
     if (problem_.empty()) problem_ = check_results(op, handle->schema());
     if (!problem_.empty()) return;
     prefer_wrapped_ = wraps_numbers(t.name);
     std::vector<char> mentioned(op.schema.params.size(), 0);
-    for (const Source& s : target.sources)
+    for (const ArgumentSource& s : named.sources)
       if (s.param >= 0) mentioned[static_cast<size_t>(s.param)] = 1;
     for (size_t i = 0; i < mentioned.size(); ++i)
       // A parameter without a default that the template leaves out does not matter to ATen (graft's first).
       if (!mentioned[i] && op.schema.params[i].default_value) omitted_.push_back(static_cast<int>(i));
-    targets_.push_back(std::move(target));
+    operators_.push_back(std::move(named));
     for (const char* overload : kNumberOverloads) {
       std::optional<c10::OperatorHandle> other = dispatcher.findSchema({t.name, overload});
       if (!other || overload == t.overload) continue;
-      Target alternative{*other, {}};
+      BoundOperator alternative{*other, {}};
       if (map_arguments(op, t, other->schema(), alternative.sources).empty() &&
           check_required(other->schema(), alternative.sources).empty() && check_results(op, other->schema()).empty())
-        targets_.push_back(std::move(alternative));
+        operators_.push_back(std::move(alternative));
     }
   } catch (const Error& e) {
     problem_ = e.what();
   }
 }
 
-bool Lowering::omitted_at_default(const ArgList& args) const {
+bool RecordLowering::omitted_at_default(const ArgList& args) const {
   for (int i : omitted_) {
     const Param& p = op_.schema.params[static_cast<size_t>(i)];
     const Arg& a = args[static_cast<size_t>(i)];
@@ -375,11 +375,11 @@ at::ScalarType computing_type(const Call& call) {
     if (open && v.type().is_tensor()) out = to_aten(v.dtype());
   };
   visit_outputs(call, take);
-  visit_inputs(call, take);
+  visit_all_inputs(call, take);
   return out;
 }
 
-bool all_fit(const Target& t, const ArgList& args, bool wrap) {
+bool all_fit(const BoundOperator& t, const ArgList& args, bool wrap) {
   const auto& arguments = t.handle.schema().arguments();
   for (size_t i = 0; i < t.sources.size(); ++i) {
     if (t.sources[i].param < 0) continue;
@@ -390,17 +390,17 @@ bool all_fit(const Target& t, const ArgList& args, bool wrap) {
 }
 }  // namespace
 
-const Target* Lowering::target(const ArgList& args) const {
+const BoundOperator* RecordLowering::operator_for(const ArgList& args) const {
   if (!problem_.empty() || !omitted_at_default(args)) return nullptr;
-  if (all_fit(targets_[0], args, prefer_wrapped_)) return &targets_[0];
+  if (all_fit(operators_[0], args, prefer_wrapped_)) return &operators_[0];
   if (!prefer_wrapped_)
-    for (size_t i = 1; i < targets_.size(); ++i)
-      if (all_fit(targets_[i], args, false)) return &targets_[i];
-  return !prefer_wrapped_ && all_fit(targets_[0], args, true) ? &targets_[0] : nullptr;
+    for (size_t i = 1; i < operators_.size(); ++i)
+      if (all_fit(operators_[i], args, false)) return &operators_[i];
+  return !prefer_wrapped_ && all_fit(operators_[0], args, true) ? &operators_[0] : nullptr;
 }
 
-std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& assembler) const {
-  const Target* t = target(call.args);
+std::unique_ptr<Instruction> RecordLowering::lower(const Call& call, const Assembler& assembler) const {
+  const BoundOperator* t = operator_for(call.args);
   THUNDER_CHECK(t, Internal, op_.full_name, "the record's operator '", op_.aten, "' cannot take this call",
                 problem_.empty() ? "" : ": ", problem_);
   const c10::FunctionSchema& schema = t->handle.schema();
@@ -408,7 +408,7 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
   auto out = views(schema) ? std::make_unique<ViewCall>(t->handle) : std::make_unique<BoxedCall>(t->handle, list);
   const at::ScalarType number = prefer_wrapped_ ? at::ScalarType::Undefined : computing_type(call);
   for (size_t i = 0; i < t->sources.size(); ++i) {
-    const Source& s = t->sources[i];
+    const ArgumentSource& s = t->sources[i];
     const c10::Argument& a = schema.arguments()[i];
     if (s.param >= 0 && !means_default(call.args[static_cast<size_t>(s.param)], a))
       out->operands.push_back(
@@ -423,10 +423,10 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
 void lower_by_records(const std::string& executor) {
   register_lowering(executor, [](const Call& call, const Assembler& assembler) {
     static std::mutex mutex;
-    static std::unordered_map<const Op*, std::unique_ptr<Lowering>> lowerings;
+    static std::unordered_map<const Op*, std::unique_ptr<RecordLowering>> lowerings;
     std::lock_guard lock(mutex);
     auto& lowering = lowerings[call.op];
-    if (!lowering) lowering = std::make_unique<Lowering>(*call.op);
+    if (!lowering) lowering = std::make_unique<RecordLowering>(*call.op);
     return lowering->lower(call, assembler);
   });
 }

@@ -14,7 +14,7 @@
 
 namespace thunder::fuser {
 
-class Lowerings {
+class LoweredKernels {
  public:
   /// What fuser::lower() gives for the same arguments.
   std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer,

@@ -1,4 +1,4 @@
-#include "fuser/lowerings.h"
+#include "fuser/lowered_kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,10 +12,10 @@ namespace {
 
 // A text that two groups of calls have in common where lower() cannot tell them apart: the calls and types that it may
 // reach from the roots, and the order of their values in the program.
-class Group {
+class GroupText {
  public:
-  Group(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
-        const ValueSet* exact)
+  GroupText(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
+            const ValueSet* exact)
       : producer_(producer), materialized_(materialized), exact_(exact) {
     for (const Root& r : roots) {
       add(place_of(r.value));
@@ -119,9 +119,9 @@ class Group {
 
 }  // namespace
 
-std::optional<Kernel> Lowerings::lower(const std::vector<Root>& roots, const Producer& producer,
-                                       const Materialized& materialized, const LowerOptions& options) {
-  const Group group(roots, producer, materialized, options.exact);
+std::optional<Kernel> LoweredKernels::lower(const std::vector<Root>& roots, const Producer& producer,
+                                            const Materialized& materialized, const LowerOptions& options) {
+  const GroupText group(roots, producer, materialized, options.exact);
   if (!group.describable()) {
     ++made_;
     return fuser::lower(roots, producer, materialized, options);

@@ -1,4 +1,4 @@
-#include "executors/attention/kernels.h"
+#include "executors/attention/backend.h"
 
 #include <utility>
 
@@ -25,24 +25,24 @@ Expr without_padding(const Expr& result, const Dim& size) {
 
 }  // namespace
 
-std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels) {
+std::shared_ptr<Executor> make_executor(const std::string& name, const Backend& backend) {
   auto executor = std::make_shared<Executor>(name);
-  for (const OpDef& def : kernels.records) {
+  for (const OpDef& def : backend.records) {
     if (def.body) Registry::instance().add(name, def, true);  // nobody's: claiming opens it
     else executor->register_operator(def, name + "ex_" + std::string(def.schema.substr(0, def.schema.find('('))));
   }
   Implementation attention;
-  attention.checker = kernels.takes;
-  auto by = [call = kernels.call](const std::string& prefix) {
+  attention.checker = backend.takes;
+  auto by = [call = backend.call](const std::string& prefix) {
     return [call, prefix](Builder& b, const Args& a) {
-      const Operands operands{padded(b, a["query"]), padded(b, a["key"]), padded(b, a["value"])};
+      const AttentionOperands operands{padded(b, a["query"]), padded(b, a["key"]), padded(b, a["value"])};
       return without_padding(call(b, a, operands, prefix), a.tensor("value").shape.back()).arg();
     };
   };
   attention.transform = by("");
   attention.grad_transform = by("grad_forward_");
   executor->register_implementation(std::string(ops::torch::kWindowedAttention), attention);
-  attention.prepare = [mask = kernels.mask](Builder& b, const Args& a) {
+  attention.prepare = [mask = backend.mask](Builder& b, const Args& a) {
     ArgList args = a.list();
     if (a.has("attn_mask")) args[static_cast<size_t>(a.op().schema.index_of("attn_mask"))] = mask(b, a).arg();
     return args;

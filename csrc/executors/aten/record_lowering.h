@@ -19,27 +19,27 @@
 namespace thunder::aten {
 
 /// One argument of the ATen operator: a parameter of ours, a literal of the template, or ATen's default.
-struct Source {
+struct ArgumentSource {
   int param = -1;
   std::optional<Arg> literal;
 };
 
 /// An ATen operator with where each argument of its schema comes from.
-struct Target {
+struct BoundOperator {
   c10::OperatorHandle handle;
-  std::vector<Source> sources;
+  std::vector<ArgumentSource> sources;
 };
 
 /// What the record's `aten` field means in this PyTorch.
-class Lowering {
+class RecordLowering {
  public:
   /// Never throws: problem() says what is wrong.
-  explicit Lowering(const Op& op);
+  explicit RecordLowering(const Op& op);
   /// Empty if the record fits ATen's schema.
   const std::string& problem() const { return problem_; }
   /// The operator that takes this very call; null if none can (an option that the template leaves out is not at its
   /// default).
-  const Target* target(const ArgList& args) const;
+  const BoundOperator* operator_for(const ArgList& args) const;
   std::unique_ptr<Instruction> lower(const Call& call, const Assembler& assembler) const;
 
  private:
@@ -47,8 +47,8 @@ class Lowering {
 
   const Op& op_;
   std::string problem_;
-  std::vector<Target> targets_;  // the one named, then overloads that take numbers
-  std::vector<int> omitted_;     // parameters with defaults that the template does not mention
+  std::vector<BoundOperator> operators_;  // the one named, then overloads that take numbers
+  std::vector<int> omitted_;              // parameters with defaults that the template does not mention
   bool prefer_wrapped_ = false;
 };
 

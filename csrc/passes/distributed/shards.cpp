@@ -1,4 +1,4 @@
-#include "passes/distributed/parts.h"
+#include "passes/distributed/shards.h"
 
 #include <algorithm>
 
@@ -7,25 +7,25 @@
 namespace thunder::distributed {
 namespace {
 
-using Extent = Parts::Extent;
-using Extents = Parts::Extents;
+using Extent = Shards::Extent;
+using Extents = Shards::Extents;
 
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
   throw Error(ErrorKind::NotImplemented, cat("[", call.op->name, "] ", why));
 }
 
 [[noreturn]] void refuse_mixing(const Call& call) {
-  refuse(call, "the result depends on other processes' parts of an argument");
+  refuse(call, "the result depends on other processes' shards of an argument");
 }
 
 Extent meet(const Call& call, Extent a, Extent b) {
   if (a == Extent::Any) return b;
   if (b == Extent::Any || a == b) return a;
-  refuse(call, "a part of one argument meets the whole of another");
+  refuse(call, "a shard of one argument meets the whole of another");
 }
 
-void must_not_be_part(const Call& call, Extent e) {
-  if (e == Extent::Part) refuse_mixing(call);
+void must_not_be_shard(const Call& call, Extent e) {
+  if (e == Extent::Shard) refuse_mixing(call);
 }
 
 size_t canonical(int64_t dim, size_t rank) {
@@ -42,14 +42,14 @@ const TensorType& first_result(const Call& call) {
 }
 
 // Dimensions next to each other that hold the same elements before and after a reshape.
-struct Group {
+struct DimGroup {
   size_t first, last, new_first, new_last;
 };
 
-std::vector<Group> groups_of(const Dims& before, const Dims& after) {
-  std::vector<Group> out;
+std::vector<DimGroup> groups_of(const Dims& before, const Dims& after) {
+  std::vector<DimGroup> out;
   for (size_t i = 0, j = 0; i < before.size() || j < after.size();) {
-    Group g{i, 0, j, 0};
+    DimGroup g{i, 0, j, 0};
     Dim a = i < before.size() ? before[i++] : Dim(1), b = j < after.size() ? after[j++] : Dim(1);
     while (!a.same(b)) {
       const bool known = a.is_constant() && b.is_constant();
@@ -68,20 +68,20 @@ std::vector<Group> groups_of(const Dims& before, const Dims& after) {
 
 }  // namespace
 
-void Parts::set_part(Value v, int64_t dim) {
+void Shards::set_shard(Value v, int64_t dim) {
   Extents e(v.shape().size(), Extent::Whole);
-  e.at(canonical(dim, e.size())) = Extent::Part;
+  e.at(canonical(dim, e.size())) = Extent::Shard;
   known_.set(v, std::move(e));
 }
 
-std::optional<int64_t> Parts::dim_of(Value v) const {
+std::optional<int64_t> Shards::dim_of(Value v) const {
   const Extents& e = known_[v];
-  const auto at = std::find(e.begin(), e.end(), Extent::Part);
+  const auto at = std::find(e.begin(), e.end(), Extent::Shard);
   return at == e.end() ? std::nullopt : std::optional<int64_t>(at - e.begin());
 }
 
 // A dimension of one element is the same all along.
-Extents Parts::of(Value v) const {
+Extents Shards::of(Value v) const {
   const Dims& shape = v.shape();
   Extents out = known_[v];
   if (out.size() != shape.size()) out.assign(shape.size(), Extent::Whole);
@@ -90,13 +90,13 @@ Extents Parts::of(Value v) const {
   return out;
 }
 
-bool Parts::any_part(const Call& call) const {
+bool Shards::any_shard(const Call& call) const {
   bool any = false;
-  visit_inputs(call, [&](Value v) { any = any || dim_of(v).has_value(); });
+  visit_all_inputs(call, [&](Value v) { any = any || dim_of(v).has_value(); });
   return any;
 }
 
-void Parts::add(const Call& call) {
+void Shards::add(const Call& call) {
   if (!call.op->is_prim() && !call.body.empty()) {
     for (const Call* inner : call.body) add(*inner);
     return;
@@ -107,7 +107,7 @@ void Parts::add(const Call& call) {
   });
 }
 
-Extents Parts::result_of(const Call& call) const {
+Extents Shards::result_of(const Call& call) const {
   const Op& op = *call.op;
   const std::string& name = op.schema.name;
   if (name == "full" || (op.has(kCreation) && op.has(kRandom) && name != "randperm"))
@@ -116,7 +116,7 @@ Extents Parts::result_of(const Call& call) const {
     return pointwise(call);
   if (name == "broadcast_in_dim") return broadcast(call);
   if (name == "view" || name == "reshape") return reshaped(call);
-  if (!any_part(call)) return {};
+  if (!any_shard(call)) return {};
   const Args args = call.arguments();
   if (name == "transpose") {
     const Extents a = of(args.value("a"));
@@ -130,12 +130,12 @@ Extents Parts::result_of(const Call& call) const {
   if (name == "take" || op.schema.params.back().name == "dim" || name == "sort" || name == "topk") return taken(call);
   if (name == "matmul") return product(call);
   if (name == "linear") return linear(call);
-  refuse(call, "it is not known what it does to a part of a tensor");
+  refuse(call, "it is not known what it does to a shard of a tensor");
 }
 
-Extents Parts::pointwise(const Call& call) const {
+Extents Shards::pointwise(const Call& call) const {
   Extents out(first_result(call).shape.size(), Extent::Any);
-  visit_inputs(call, [&](Value v) {
+  visit_all_inputs(call, [&](Value v) {
     if (!v.type().is_tensor()) return;
     const Extents e = of(v);
     if (e.size() != out.size()) refuse(call, "its arguments differ in rank");
@@ -144,7 +144,7 @@ Extents Parts::pointwise(const Call& call) const {
   return out;
 }
 
-Extents Parts::broadcast(const Call& call) const {
+Extents Shards::broadcast(const Call& call) const {
   const Args args = call.arguments();
   const Extents a = of(args.value("a"));
   const Dims &before = args.tensor("a").shape, &after = first_result(call).shape;
@@ -153,30 +153,30 @@ Extents Parts::broadcast(const Call& call) const {
   for (size_t i = 0; i < a.size(); ++i) {
     const auto to = static_cast<size_t>(places.at(i));
     if (before[i].same(after[to])) out[to] = a[i];
-    else must_not_be_part(call, a[i]);
+    else must_not_be_shard(call, a[i]);
   }
   return out;
 }
 
-Extents Parts::reshaped(const Call& call) const {
+Extents Shards::reshaped(const Call& call) const {
   const Value from = call.arguments().value("a");
   const Extents a = of(from);
   const Dims &before = from.shape(), &after = first_result(call).shape;
   Extents out(after.size(), Extent::Whole);
-  for (const Group& g : groups_of(before, after)) {
+  for (const DimGroup& g : groups_of(before, after)) {
     const bool same_size = g.last - g.first == 1 && g.new_last - g.new_first == 1;
-    bool part = false, any = true;
-    for (size_t i = g.first; i < g.last; ++i) part |= a[i] == Extent::Part, any &= a[i] == Extent::Any;
+    bool shard = false, any = true;
+    for (size_t i = g.first; i < g.last; ++i) shard |= a[i] == Extent::Shard, any &= a[i] == Extent::Any;
     // Sizes are those of the whole to who asks for another number of dimensions there.
-    if (part && !same_size) refuse(call, "the sizes of a dimension that is divided among processes change");
+    if (shard && !same_size) refuse(call, "the sizes of a dimension that is divided among processes change");
     for (size_t j = g.new_first; j < g.new_last; ++j)
       out[j] = same_size ? a[g.first] : any ? Extent::Any : Extent::Whole;
   }
   return out;
 }
 
-// What leaves out, adds or turns around elements along some dimensions.
-Extents Parts::sliced(const Call& call) const {
+// What leaves out, adds or reverses elements along some dimensions.
+Extents Shards::sliced(const Call& call) const {
   const Args args = call.arguments();
   const Dims &before = args.tensor("a").shape, &after = first_result(call).shape;
   Extents out = of(args.value("a"));
@@ -192,13 +192,13 @@ Extents Parts::sliced(const Call& call) const {
   }
   for (size_t i = 0; i < out.size(); ++i) {
     if (!changed[i]) continue;
-    must_not_be_part(call, out[i]);
+    must_not_be_shard(call, out[i]);
     out[i] = Extent::Whole;
   }
   return out;
 }
 
-Extents Parts::reduced(const Call& call) const {
+Extents Shards::reduced(const Call& call) const {
   const Args args = call.arguments();
   const Extents a = of(args.value("a"));
   const bool one = call.op->schema.index_of("dim") >= 0;
@@ -210,18 +210,18 @@ Extents Parts::reduced(const Call& call) const {
   Extents out;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!gone[i]) out.push_back(a[i]);
-    else must_not_be_part(call, a[i]);
+    else must_not_be_shard(call, a[i]);
   }
   return out;
 }
 
-Extents Parts::joined(const Call& call) const {
+Extents Shards::joined(const Call& call) const {
   const Args args = call.arguments();
   const size_t dim = canonical(args.integer("dim"), first_result(call).shape.size());
   Extents out(first_result(call).shape.size(), Extent::Any);
   for (Value v : args.values("tensors")) {
     const Extents e = of(v);
-    must_not_be_part(call, e.at(dim));
+    must_not_be_shard(call, e.at(dim));
     for (size_t i = 0; i < out.size(); ++i) out[i] = meet(call, out[i], e[i]);
   }
   out[dim] = Extent::Whole;
@@ -229,42 +229,42 @@ Extents Parts::joined(const Call& call) const {
 }
 
 // What moves elements along one dimension, or finds them there by indices that all processes have.
-Extents Parts::taken(const Call& call) const {
+Extents Shards::taken(const Call& call) const {
   const Args args = call.arguments();
   Extents out = of(args.value("a"));
   const size_t dim = canonical(args.integer("dim"), out.size());
-  must_not_be_part(call, out.at(dim));
+  must_not_be_shard(call, out.at(dim));
   if (call.op->schema.index_of("index") >= 0) {
     const Extents index = of(args.value("index"));
     const bool along = call.op->schema.name == "take_along_axis";
-    if (!along && call.op->schema.name != "take") refuse(call, "it is not known what it does to a part of a tensor");
+    if (!along && call.op->schema.name != "take") refuse(call, "it is not known what it does to a shard of a tensor");
     for (size_t i = 0; i < index.size(); ++i) {
       if (along && i != dim) out[i] = meet(call, out[i], index[i]);
-      else must_not_be_part(call, index[i]);
+      else must_not_be_shard(call, index[i]);
     }
   }
   out[dim] = Extent::Whole;
   return out;
 }
 
-Extents Parts::product(const Call& call) const {
+Extents Shards::product(const Call& call) const {
   const Args args = call.arguments();
   const Extents a = of(args.value("a")), b = of(args.value("b"));
   const size_t n = a.size();
-  must_not_be_part(call, a[n - 1]);
-  must_not_be_part(call, b[n - 2]);
+  must_not_be_shard(call, a[n - 1]);
+  must_not_be_shard(call, b[n - 2]);
   Extents out = a;
   for (size_t i = 0; i + 2 < n; ++i) out[i] = meet(call, a[i], b[i]);
   out[n - 1] = b[n - 1];
   return out;
 }
 
-Extents Parts::linear(const Call& call) const {
+Extents Shards::linear(const Call& call) const {
   const Args args = call.arguments();
   Extents out = of(args.value("a"));
   const Extents w = of(args.value("w"));
-  must_not_be_part(call, out.back());
-  must_not_be_part(call, w[1]);
+  must_not_be_shard(call, out.back());
+  must_not_be_shard(call, w[1]);
   out.back() = args.has("bias") ? meet(call, w[0], of(args.value("bias"))[0]) : w[0];
   return out;
 }

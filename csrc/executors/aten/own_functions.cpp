@@ -1,4 +1,4 @@
-#include "executors/aten/kernels.h"
+#include "executors/aten/own_functions.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/grad_mode.h>
@@ -44,18 +44,18 @@
 
 namespace thunder::aten {
 
-bool KernelArgs::is_none(size_t i) const {
+bool FunctionArgs::is_none(size_t i) const {
   const Operand& o = operands_[i];
   if (o.kind == Operand::Kind::Constant) return o.constant.isNone();
   return o.kind == Operand::Kind::Register && frame_.registers[o.reg].isNone();
 }
 
-bool KernelArgs::is_tensor(size_t i) const {
+bool FunctionArgs::is_tensor(size_t i) const {
   const Operand& o = operands_[i];
   return o.kind == Operand::Kind::Register && frame_.registers[o.reg].isTensor();
 }
 
-Ints KernelArgs::ints(size_t i) const {
+Ints FunctionArgs::ints(size_t i) const {
   const Operand& o = operands_[i];
   if (o.kind == Operand::Kind::Constant) return Ints(o.ints.begin(), o.ints.end());
   Ints out;
@@ -63,12 +63,12 @@ Ints KernelArgs::ints(size_t i) const {
   return out;
 }
 
-size_t KernelArgs::length(size_t i) const {
+size_t FunctionArgs::length(size_t i) const {
   const Operand& o = operands_[i];
   return o.kind == Operand::Kind::List ? o.items.size() : o.ints.size();
 }
 
-c10::IValue KernelArgs::element(size_t i, size_t j) const {
+c10::IValue FunctionArgs::element(size_t i, size_t j) const {
   const Operand& o = operands_[i];
   return o.kind == Operand::Kind::List ? o.items[j].load(frame_) : c10::IValue(o.ints[j]);
 }
@@ -77,7 +77,7 @@ namespace {
 
 // ---- views ----------------------------------------------------------------------------------------------------------
 
-c10::IValue slice(const KernelArgs& a) {
+c10::IValue slice(const FunctionArgs& a) {
   Ints start = a.ints(1), end = a.ints(2), step = a.is_none(3) ? Ints() : a.ints(3);
   at::Tensor t = a.tensor(0);
   for (size_t d = 0; d < start.size(); ++d) {
@@ -89,7 +89,7 @@ c10::IValue slice(const KernelArgs& a) {
   return t.is_same(a.tensor(0)) ? t.as_strided(t.sizes(), t.strides()) : t;
 }
 
-c10::IValue broadcast_in_dim(const KernelArgs& a) {
+c10::IValue broadcast_in_dim(const FunctionArgs& a) {
   const at::Tensor& t = a.tensor(0);
   Ints shape = a.ints(1), dims = a.ints(2);
   Ints strides(shape.size(), 0);
@@ -112,40 +112,40 @@ c10::IValue broadcast_in_dim(const KernelArgs& a) {
   return t.as_strided(shape, strides);
 }
 
-c10::IValue transpose(const KernelArgs& a) { return a.tensor(0).permute(a.ints(1)); }
-c10::IValue view(const KernelArgs& a) { return a.tensor(0).view(a.ints(1)); }
-c10::IValue squeeze(const KernelArgs& a) { return a.tensor(0).squeeze(a.ints(1)); }
-c10::IValue reshape_copy(const KernelArgs& a) { return at::_reshape_copy(a.tensor(0), a.ints(1)); }
+c10::IValue transpose(const FunctionArgs& a) { return a.tensor(0).permute(a.ints(1)); }
+c10::IValue view(const FunctionArgs& a) { return a.tensor(0).view(a.ints(1)); }
+c10::IValue squeeze(const FunctionArgs& a) { return a.tensor(0).squeeze(a.ints(1)); }
+c10::IValue reshape_copy(const FunctionArgs& a) { return at::_reshape_copy(a.tensor(0), a.ints(1)); }
 
 // The value of `data`.
-c10::IValue graft(const KernelArgs& a) { return a.tensor(1); }
+c10::IValue graft(const FunctionArgs& a) { return a.tensor(1); }
 
 // As eager's dropout draws: the order of the draws follows the layout.
-c10::IValue bernoulli_like(const KernelArgs& a) {
+c10::IValue bernoulli_like(const FunctionArgs& a) {
   at::Tensor out = at::empty_like(a.tensor(0));
   return out.bernoulli_(a.value(1).toScalar().toDouble());
 }
 
 // By the whole operator: the order of the draws follows the dtype and the layout.
-c10::IValue dropout_mask_like(const KernelArgs& a) {
+c10::IValue dropout_mask_like(const FunctionArgs& a) {
   const double p = a.value(1).toScalar().toDouble();
   return std::get<1>(at::native_dropout(a.tensor(0), p, true));
 }
 
-c10::IValue restride(const KernelArgs& a) {
+c10::IValue restride(const FunctionArgs& a) {
   const at::Tensor& t = a.tensor(0);
   at::Tensor out = at::empty_strided(t.sizes(), a.ints(1), t.options());
   return out.copy_(t);
 }
 
-c10::IValue copy_data(const KernelArgs& a) {
+c10::IValue copy_data(const FunctionArgs& a) {
   at::NoGradGuard no_grad;
   at::Tensor to = a.tensor(0);
   (a.value(2).toBool() ? to : to.variable_data()).copy_(a.tensor(1));
   return to;
 }
 
-c10::IValue set_data(const KernelArgs& a) {
+c10::IValue set_data(const FunctionArgs& a) {
   a.tensor(0).set_data(a.tensor(1));
   return a.tensor(0);
 }
@@ -158,14 +158,14 @@ at::Tensor copy_with_gaps(const at::Tensor& t) {
 }
 
 // PyTorch's asserts that the tensor is contiguous if it requires grad, which those of the program may.
-c10::IValue as_strided_scatter(const KernelArgs& a) {
+c10::IValue as_strided_scatter(const FunctionArgs& a) {
   at::Tensor out = copy_with_gaps(a.tensor(0).detach());
   const int64_t offset = a.is_none(4) ? 0 : a.value(4).toInt() - a.tensor(0).storage_offset();
   out.as_strided(a.ints(2), a.ints(3), offset).copy_(a.tensor(1));
   return out;
 }
 
-at::Tensor write_slice(const KernelArgs& a, at::Tensor out) {
+at::Tensor write_slice(const FunctionArgs& a, at::Tensor out) {
   Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
   at::Tensor part = out;
   for (size_t d = 0; d < start.size(); ++d)
@@ -174,11 +174,11 @@ at::Tensor write_slice(const KernelArgs& a, at::Tensor out) {
   return out;
 }
 
-c10::IValue slice_scatter(const KernelArgs& a) { return write_slice(a, copy_with_gaps(a.tensor(0))); }
-c10::IValue slice_scatter_in_place(const KernelArgs& a) { return write_slice(a, a.tensor(0)); }
+c10::IValue slice_scatter(const FunctionArgs& a) { return write_slice(a, copy_with_gaps(a.tensor(0))); }
+c10::IValue slice_scatter_in_place(const FunctionArgs& a) { return write_slice(a, a.tensor(0)); }
 
 // Per dimension (low, high, interior).
-c10::IValue pad(const KernelArgs& a) {
+c10::IValue pad(const FunctionArgs& a) {
   at::Tensor t = a.tensor(0);
   at::Scalar value = a.scalar(1);
   size_t rank = a.length(2);
@@ -206,18 +206,18 @@ c10::IValue pad(const KernelArgs& a) {
 
 // ---- reductions: an empty list of dims reduces nothing, where ATen would reduce everything --------------------------
 
-c10::IValue sum(const KernelArgs& a) {
+c10::IValue sum(const FunctionArgs& a) {
   Ints dims = a.ints(1);
   if (dims.empty()) return a.tensor(0).clone();
   return at::sum(a.tensor(0), dims, false, a.tensor(0).scalar_type());
 }
 
-c10::IValue amax(const KernelArgs& a) {
+c10::IValue amax(const FunctionArgs& a) {
   Ints dims = a.ints(1);
   return dims.empty() ? a.tensor(0).clone() : at::amax(a.tensor(0), dims);
 }
 
-c10::IValue amin(const KernelArgs& a) {
+c10::IValue amin(const FunctionArgs& a) {
   Ints dims = a.ints(1);
   return dims.empty() ? a.tensor(0).clone() : at::amin(a.tensor(0), dims);
 }
@@ -229,7 +229,7 @@ Ints descending(Ints dims, int64_t rank) {
 }
 
 // maximum() of a number makes a tensor of it, which ATen walks over element by element beside one with gaps.
-c10::IValue extremum(const KernelArgs& a, at::Tensor (*of_two)(const at::Tensor&, const at::Tensor&),
+c10::IValue extremum(const FunctionArgs& a, at::Tensor (*of_two)(const at::Tensor&, const at::Tensor&),
                      at::Tensor (*of_number)(const at::Tensor&, const at::Scalar&)) {
   if (a.is_tensor(0) && a.is_tensor(1)) return of_two(a.tensor(0), a.tensor(1));
   const size_t tensor = a.is_tensor(0) ? 0 : 1;
@@ -238,10 +238,10 @@ c10::IValue extremum(const KernelArgs& a, at::Tensor (*of_two)(const at::Tensor&
   return t.scalar_type() == at::kBool ? of_two(t, wrapped_number(number)) : of_number(t, number);
 }
 
-c10::IValue maximum(const KernelArgs& a) { return extremum(a, at::maximum, at::clamp_min); }
-c10::IValue minimum(const KernelArgs& a) { return extremum(a, at::minimum, at::clamp_max); }
+c10::IValue maximum(const FunctionArgs& a) { return extremum(a, at::maximum, at::clamp_min); }
+c10::IValue minimum(const FunctionArgs& a) { return extremum(a, at::minimum, at::clamp_max); }
 
-c10::IValue prod(const KernelArgs& a) {
+c10::IValue prod(const FunctionArgs& a) {
   at::Tensor t = a.tensor(0);
   Ints dims = a.ints(1);
   if (dims.empty()) return t.clone();
@@ -249,7 +249,7 @@ c10::IValue prod(const KernelArgs& a) {
   return t;
 }
 
-c10::IValue any(const KernelArgs& a) {
+c10::IValue any(const FunctionArgs& a) {
   at::Tensor t = a.tensor(0);
   Ints dims = a.ints(1);
   if (dims.empty()) return at::_to_copy(t, at::kBool);
@@ -257,7 +257,7 @@ c10::IValue any(const KernelArgs& a) {
   return t;
 }
 
-c10::IValue all(const KernelArgs& a) {
+c10::IValue all(const FunctionArgs& a) {
   at::Tensor t = a.tensor(0);
   Ints dims = a.ints(1);
   if (dims.empty()) return at::_to_copy(t, at::kBool);
@@ -265,7 +265,7 @@ c10::IValue all(const KernelArgs& a) {
   return t;
 }
 
-c10::IValue var(const KernelArgs& a) {
+c10::IValue var(const FunctionArgs& a) {
   Ints dims = a.ints(1);
   at::Scalar correction = a.scalar(2);
   if (dims.empty()) return at::var(a.tensor(0).unsqueeze(-1), at::IntArrayRef{-1}, correction);
@@ -273,16 +273,16 @@ c10::IValue var(const KernelArgs& a) {
 }
 
 // In the tensor's own dtype, where ATen would take 64 bits for integers.
-c10::IValue cumsum(const KernelArgs& a) { return at::cumsum(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
-c10::IValue cumprod(const KernelArgs& a) { return at::cumprod(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
+c10::IValue cumsum(const FunctionArgs& a) { return at::cumsum(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
+c10::IValue cumprod(const FunctionArgs& a) { return at::cumprod(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
 
 // ---- creation, conversion -------------------------------------------------------------------------------------------
 
-at::TensorOptions options(const KernelArgs& a, size_t dtype, size_t device) {
+at::TensorOptions options(const FunctionArgs& a, size_t dtype, size_t device) {
   return at::TensorOptions().dtype(a.value(dtype).toScalarType()).device(a.value(device).toDevice());
 }
 
-c10::IValue iota(const KernelArgs& a) {
+c10::IValue iota(const FunctionArgs& a) {
   int64_t n = a.integer(0);
   at::Scalar start = a.scalar(1), step = a.scalar(2);
   if (start.isIntegral(true) && step.isIntegral(true))
@@ -313,7 +313,7 @@ at::Tensor filled(const std::vector<int64_t>& shape, at::ScalarType type, const 
   return t;
 }
 
-c10::IValue tensor_from_sequence(const KernelArgs& a) {
+c10::IValue tensor_from_sequence(const FunctionArgs& a) {
   std::vector<int64_t> shape;
   std::vector<at::Scalar> numbers;
   collect_numbers(a.value(0), 0, shape, numbers);
@@ -331,7 +331,7 @@ c10::IValue tensor_from_sequence(const KernelArgs& a) {
 // ---- conversions ----------------------------------------------------------------------------------------------------
 
 // In one launch where PyTorch can.
-c10::IValue convert_element_types(const KernelArgs& a) {
+c10::IValue convert_element_types(const FunctionArgs& a) {
   const at::ScalarType type = a.value(1).toScalarType();
   std::vector<at::Tensor> from, to;
   for (size_t i = 0; i < a.length(0); ++i) {
@@ -342,20 +342,20 @@ c10::IValue convert_element_types(const KernelArgs& a) {
   return to;
 }
 
-c10::IValue gelu_slope(const KernelArgs& a) { return at::gelu_backward(at::ones_like(a.tensor(0)), a.tensor(0)); }
+c10::IValue gelu_slope(const FunctionArgs& a) { return at::gelu_backward(at::ones_like(a.tensor(0)), a.tensor(0)); }
 
-c10::IValue matmul_as(const KernelArgs& a) {
+c10::IValue matmul_as(const FunctionArgs& a) {
   return at::_to_copy(at::matmul(a.tensor(0), a.tensor(1)), at::TensorOptions(a.value(2).toScalarType()));
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-c10::IValue size(const KernelArgs& a) { return a.tensor(0).size(a.integer(1)); }
+c10::IValue size(const FunctionArgs& a) { return a.tensor(0).size(a.integer(1)); }
 
-c10::IValue item(const KernelArgs& a) { return a.tensor(0).item(); }
+c10::IValue item(const FunctionArgs& a) { return a.tensor(0).item(); }
 
-const std::unordered_map<std::string, Kernel>& kernels() {
-  static const std::unordered_map<std::string, Kernel> table = {
+const std::unordered_map<std::string, OwnFunction>& own_functions() {
+  static const std::unordered_map<std::string, OwnFunction> table = {
       {"prims.convert_element_types", convert_element_types},
       {"prims.gelu_slope", gelu_slope},
       {"prims.matmul_as", matmul_as},
@@ -406,12 +406,14 @@ const std::unordered_map<std::string, Kernel>& kernels() {
   return table;
 }
 
-class KernelCall final : public Instruction {
+class OwnFunctionCall final : public Instruction {
  public:
-  KernelCall(Kernel kernel, std::string name) : kernel_(kernel), name_(std::move(name)) { moves_operands = false; }
+  OwnFunctionCall(OwnFunction function, std::string name) : function_(function), name_(std::move(name)) {
+    moves_operands = false;
+  }
 
   void run(Frame& frame) const override {
-    c10::IValue result = kernel_(KernelArgs(operands, frame));
+    c10::IValue result = function_(FunctionArgs(operands, frame));
     if (!drops.empty()) drop(frame);
     if (result.isTensorList()) return hand_over(frame, result.toTensorVector());
     if (outputs.size() == 1 && outputs[0] >= 0) frame.registers[outputs[0]] = std::move(result);
@@ -424,7 +426,7 @@ class KernelCall final : public Instruction {
       if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
   }
 
-  Kernel kernel_;
+  OwnFunction function_;
   std::string name_;
 };
 
@@ -463,13 +465,14 @@ std::unique_ptr<Instruction> lower_or_zeros(const Op& op, const Call& call, cons
   return out;
 }
 
-Kernel find_kernel(const std::string& op) {
-  auto it = kernels().find(op);
-  return it == kernels().end() ? nullptr : it->second;
+OwnFunction find_own_function(const std::string& op) {
+  auto it = own_functions().find(op);
+  return it == own_functions().end() ? nullptr : it->second;
 }
 
-std::unique_ptr<Instruction> lower_kernel(Kernel kernel, const Op& op, const Call& call, const Assembler& assembler) {
-  auto out = std::make_unique<KernelCall>(kernel, op.full_name);
+std::unique_ptr<Instruction> lower_own_function(OwnFunction function, const Op& op, const Call& call,
+                                                const Assembler& assembler) {
+  auto out = std::make_unique<OwnFunctionCall>(function, op.full_name);
   for (const Arg& a : call.args) out->operands.push_back(assembler.natural(a));
   return out;
 }

@@ -13,21 +13,22 @@
 namespace thunder::attention {
 
 /// Query, key and value as a kernel reads them: heads padded (ops::torch::attention_padding).
-struct Operands {
+struct AttentionOperands {
   Expr query, key, value;
 };
 
-struct Kernels {
+/// The kernels of one executor of attention.
+struct Backend {
   std::span<const OpDef> records;
   /// Whether one of them fits the call of attention (ops::torch::is_attention).
   bool (*takes)(const Call&);
   /// Calls the record that fits and returns attention's result.  With the prefix "grad_forward_" it calls the variant
   /// of the record that also returns what the gradient reads.
-  Expr (*call)(Builder& b, const Args& a, const Operands& operands, const std::string& prefix);
+  Expr (*call)(Builder& b, const Args& a, const AttentionOperands& operands, const std::string& prefix);
   /// The mask as numbers that the kernel can read.
   Expr (*mask)(Builder& b, const Args& a);
 };
-std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels);
+std::shared_ptr<Executor> make_executor(const std::string& name, const Backend& backend);
 
 /// The first result of a call that has one, or several.
 Expr first(Builder& b, const Arg& results);

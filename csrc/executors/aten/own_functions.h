@@ -15,9 +15,9 @@ namespace thunder::aten {
 using Ints = c10::SmallVector<int64_t, 6>;
 
 /// The arguments of a running call, by position in the record's schema.
-class KernelArgs {
+class FunctionArgs {
  public:
-  KernelArgs(const std::vector<Operand>& operands, Frame& frame) : operands_(operands), frame_(frame) {}
+  FunctionArgs(const std::vector<Operand>& operands, Frame& frame) : operands_(operands), frame_(frame) {}
   size_t size() const { return operands_.size(); }
   const at::Tensor& tensor(size_t i) const { return frame_.registers[operands_[i].reg].toTensor(); }
   bool is_none(size_t i) const;
@@ -35,14 +35,15 @@ class KernelArgs {
   Frame& frame_;
 };
 
-using Kernel = c10::IValue (*)(const KernelArgs&);
+using OwnFunction = c10::IValue (*)(const FunctionArgs&);
 
 /// Null for any other operator.
 std::unique_ptr<Instruction> lower_or_zeros(const Op& op, const Call& call, const Assembler& assembler);
 
-/// The kernel for an operator (by full name), or null.
-Kernel find_kernel(const std::string& op);
+/// The function for an operator (by full name), or null.
+OwnFunction find_own_function(const std::string& op);
 
-std::unique_ptr<Instruction> lower_kernel(Kernel kernel, const Op& op, const Call& call, const Assembler& assembler);
+std::unique_ptr<Instruction> lower_own_function(OwnFunction function, const Op& op, const Call& call,
+                                                const Assembler& assembler);
 
 }  // namespace thunder::aten
