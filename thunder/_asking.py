@@ -23,6 +23,15 @@ def tensors(value):
         yield from tensors(list(value.values()))
 
 
+def without_frames(error):
+    """The error without its frames: who keeps it would else keep the tensors of all callers as well."""
+    at = error
+    while at is not None:
+        at.__traceback__ = None
+        at = at.__cause__ or at.__context__
+    return error
+
+
 def mapped(value, fn):
     """With `fn` of what is no container."""
     if isinstance(value, (list, tuple)):

@@ -292,7 +292,7 @@ def _asked(dtypes, func, args, kwargs, states, cast):
     try:
         results = dtypes(func, args, kwargs, dtype_of, listening)
     except Exception as e:
-        return None, e
+        return None, _asking.without_frames(e)
     return (listener.heard, results), None
 
 

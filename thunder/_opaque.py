@@ -8,6 +8,7 @@ knows who shares memory with whom.
 
 import collections
 import functools
+from types import NoneType
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
@@ -48,6 +49,9 @@ def _resolve(func, args, kwargs, autocast):
     overload, args, kwargs = _overload(func, args, kwargs)
     if overload is None or not _can_be_called(overload):
         return None
+    by_operator = isinstance(func, (OpOverload, OpOverloadPacket))
+    if not by_operator and _has_number_for_dtype(overload, args, kwargs):
+        raise refusal(f"[{func.__name__}] a number stands for a tensor, whose dtype is meant")
     values, given = [], dict(kwargs)
     for i, a in enumerate(overload._schema.arguments):
         if not a.kwarg_only and i < len(args):
@@ -60,12 +64,17 @@ def _resolve(func, args, kwargs, autocast):
             return None
     if given:
         return None
-    by_operator = isinstance(func, (OpOverload, OpOverloadPacket))
     if not by_operator:
         values = _with_options_of_values(overload, values)
     if not by_operator and any(map(_is_doubtful, overload._schema.arguments, values)):
         _check_with_eager(func, called)
     return functools.partial(_record, overload, values, by_operator, autocast)
+
+
+def _has_number_for_dtype(overload, args, kwargs):
+    """Whether the operator would take a number for the dtype of that number, as PyTorch's Python functions do not."""
+    given = zip((a.name for a in overload._schema.arguments), args, strict=False)
+    return any(name == "dtype" and not isinstance(v, (torch.dtype, NoneType)) for name, v in (*given, *kwargs.items()))
 
 
 def _with_options_of_values(overload, arguments):

@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from . import _C
+from . import _C, _asking
 from ._dataless import storage
 from ._marks import refusal
 from ._sizes_only import SizesOnly, without_memory
@@ -475,9 +475,9 @@ def _probe(overload, values, given):
             except NotImplementedError:
                 raise
             except Exception as e:  # of this data, or of any
-                errors.append(e)
+                errors.append(_asking.without_frames(e))
     if not found:
-        raise errors[0]
+        raise errors.pop(0)
     if any(kind == "number" for kind, *_ in found[0].results):
         raise unsupported(overload, "it gives a number that is not known before it runs")
     if any(kind == "view" for kind, *_ in found[0].results):

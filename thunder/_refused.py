@@ -32,7 +32,7 @@ def after(func, args, kwargs, error):
         if not _asking.is_certain(eagers):
             return _recorded(func, args, kwargs, error)
         # An assertion is that of PyTorch's Python, which stands for the operator on tensors without data.
-        if isinstance(eagers, AssertionError) or (type(eagers) is type(error) and not _is_internal(error)):
+        if isinstance(eagers, AssertionError) or (type(eagers) is type(error) and not is_internal(error)):
             return None
         raise _as_eager(func, eagers) from None
     return _recorded(func, args, kwargs, error)
@@ -54,13 +54,10 @@ def guarded(handler):
     return call
 
 
-def _is_internal(error):
-    # The texts are libstdc++'s: nanobind turns its exceptions into IndexError, ValueError and RuntimeError.
-    return is_internal(error) or any(words in str(error) for words in ("std::", "vector::", "basic_string"))
 
 
 def _is_of_arguments(error):
-    return isinstance(error, (TypeError, OverflowError)) or _is_internal(error)
+    return isinstance(error, (TypeError, OverflowError)) or is_internal(error)
 
 
 def _as_eager(func, error):

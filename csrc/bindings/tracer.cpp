@@ -142,7 +142,8 @@ void bind_numbers(nb::class_<Tracer>& tracer) {
       .def("read",
            [](Tracer& t, nb::handle o, const std::string& what) { return object(t.questions().read(o.ptr(), what)); })
       .def("drawn", [](Tracer& t, nb::handle array, bool shares) {
-        Ref tensor = t.draws().tensor_of(array.ptr(), shares);
+        Ref tensor = t.draws().tensor_of(
+            array.ptr(), shares ? frontend::PythonDraws::Memory::One : frontend::PythonDraws::Memory::Apart);
         return tensor ? object(std::move(tensor)) : nb::object(nb::none());
       });
 }
@@ -186,14 +187,15 @@ void bind_gradients(nb::class_<Tracer>& tracer) {
       .def("gradients",
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
               bool retain_graph, bool batched) {
-             return list_of(t.gradients().of(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph,
-                                             retain_graph, batched));
+             return list_of(
+                 t.gradients().of(pointers(outputs), pointers(cotangents), pointers(inputs),
+                                  {.create_graph = create_graph, .retain_graph = retain_graph, .batched = batched}));
            })
       .def(
           "pullback",
           [](Tracer& t, nb::handle fn, const nb::list& inputs, bool recording, bool linear, bool any_cotangent) {
-            auto [results, number] =
-                t.derivatives().pullback(fn.ptr(), pointers(inputs), recording, linear, any_cotangent);
+            auto [results, number] = t.derivatives().pullback(
+                fn.ptr(), pointers(inputs), {.recording = recording, .linear = linear, .any_cotangent = any_cotangent});
             return nb::make_tuple(object(std::move(results)), number);
           },
           nb::arg("fn"), nb::arg("inputs"), nb::arg("recording"), nb::arg("linear"), nb::arg("any_cotangent"),

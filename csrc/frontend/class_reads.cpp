@@ -1,5 +1,6 @@
 #include "frontend/class_reads.h"
 
+#include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
 #include "python/lookup.h"
@@ -25,7 +26,8 @@ bool can_change(PyTypeObject* type) {
 }  // namespace
 
 void ClassReads::read(PyTypeObject* type, PyObject* name, PyObject* found) {
-  if (of_the_compiler(found) || log_.class_written(type, name)) return;
+  if (of_the_compiler(found)) return;
+  if (log_.class_written(type, name)) return read_below_written(type, name);
   fresh_.came_from_outside(found);
   if (!can_change(type)) return;
   auto* o = reinterpret_cast<PyObject*>(type);
@@ -39,6 +41,24 @@ void ClassReads::read(PyTypeObject* type, PyObject* name, PyObject* found) {
     kept_.push_back(Ref::borrow(o));
   }
   classes_[it->second].found.add(name, found);
+}
+
+// The program wrote the attribute of a base class.  Its own value needs no guard, but a class before this base must go
+// on to lack the attribute.
+void ClassReads::read_below_written(PyTypeObject* type, PyObject* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+    auto* base_type = reinterpret_cast<PyTypeObject*>(base);
+    PyObject* dict = class_dict(base);
+    const bool has = dict && PyDict_Contains(dict, name) != 0;
+    if (log_.attribute_written(base, name)) {
+      if (has) return;
+      continue;  // it was deleted
+    }
+    if (has) return read(base_type, name, class_attribute(base_type, name));
+    if (!can_change(base_type) || fresh_.has(base)) continue;
+    if (lacking_[base].add(name, nullptr)) kept_.push_back(Ref::borrow(base));
+  }
 }
 
 void ClassReads::read_type(PyObject* object) {
@@ -73,6 +93,12 @@ void ClassReads::watch_types(EnvironmentGuard& environment) const {
 
 void ClassReads::watch_classes(EnvironmentGuard& environment) const {
   for (const ClassRead& r : classes_) environment.watch_class(r.type, r.found.entries());
+}
+
+void ClassReads::watch_lacking(EnvironmentGuard& environment) const {
+  for (const auto& [type, names] : lacking_)
+    environment.watch_entries(class_dict(type), cat("class ", reinterpret_cast<PyTypeObject*>(type)->tp_name),
+                              names.entries(), -1, false);
 }
 
 void ClassReads::watch_functions(EnvironmentGuard& environment) const {

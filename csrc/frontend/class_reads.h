@@ -30,6 +30,7 @@ class ClassReads {
   void watch_types(EnvironmentGuard& environment) const;
   void watch_classes(EnvironmentGuard& environment) const;
   void watch_functions(EnvironmentGuard& environment) const;
+  void watch_lacking(EnvironmentGuard& environment) const;
   template <class Visit>
   void each_value(Visit&& visit) const {
     for (const ClassRead& r : classes_) r.found.each_value(visit);
@@ -40,13 +41,15 @@ class ClassReads {
     PyTypeObject* type;
     RecordedEntries found = {};
   };
+  void read_below_written(PyTypeObject* type, PyObject* name);
 
   FreshObjects& fresh_;
   const WriteLog& log_;
   std::unordered_map<PyObject*, size_t> index_;  // into classes_
   std::vector<ClassRead> classes_;
-  std::vector<Ref> kept_;  // addresses of classes stay what they are
-  KeptSet types_;          // objects
+  std::unordered_map<PyObject*, RecordedEntries> lacking_;  // names that a class itself does not have
+  std::vector<Ref> kept_;                                   // addresses of classes stay what they are
+  KeptSet types_;                                           // objects
   KeptSet functions_;
 };
 

@@ -65,6 +65,36 @@ bool Constants::fold(Arg& a, bool read) {
   return any;
 }
 
+namespace {
+
+// Whether each overload that has the parameter wants True or False there, for which no tensor stands.
+template <class FindParameter>
+bool all_are_flags(const std::string& op, const FindParameter& find) {
+  bool any = false;
+  const Registry& registry = Registry::instance();
+  const std::vector<const Op*>& overloads = registry.overloads(op);
+  const Op* exact = registry.find(op);
+  for (const Op* o : overloads.empty() && exact ? std::vector<const Op*>{exact} : overloads) {
+    const Param* p = find(o->schema);
+    if (p && p->kind != Param::Kind::Bool) return false;
+    any = any || p;
+  }
+  return any;
+}
+
+bool is_flag(const std::string& op, size_t place) {
+  return all_are_flags(op, [&](const Schema& s) {
+    return place < s.params.size() && !s.params[place].keyword_only ? &s.params[place] : nullptr;
+  });
+}
+
+bool is_flag(const std::string& op, const std::string& name) {
+  return all_are_flags(op,
+                       [&](const Schema& s) { return s.index_of(name) < 0 ? nullptr : &s.params[s.index_of(name)]; });
+}
+
+}  // namespace
+
 // What the operator does not take may be a tensor or a number of the run's where it wants a size, a bound, a dimension.
 Arg Constants::call_with_numbers(const std::string& op, const ArgList& positional, const Keywords& keyword,
                                  const Error& refusal) {
@@ -76,8 +106,8 @@ Arg Constants::call_with_numbers(const std::string& op, const ArgList& positiona
     Keywords named = keyword;
     bool folded = false;
     try {
-      for (Arg& a : items) folded |= fold(a, read);
-      for (auto& [name, a] : named) folded |= fold(a, read);
+      for (size_t i = 0; i < items.size(); ++i) folded |= !is_flag(op, i) && fold(items[i], read);
+      for (auto& [name, a] : named) folded |= !is_flag(op, name) && fold(a, read);
       if (folded) return b_.call_named(op, std::move(items), std::move(named));
     } catch (const Error& e) {  // of a tensor where no number may stand the first error tells more
       if (folded && read && e.kind() != ErrorKind::Type) throw;

@@ -59,15 +59,15 @@ PartialGradients Derivatives::rules_apart(const std::vector<const Call*>& calls,
                                           const std::vector<std::pair<Value, Value>>& seeds,
                                           const std::vector<Value>& inputs) {
   PartialGradients made = partial_gradients(b_, calls, seeds, inputs);
-  check_rules(acquisition_, made.applied, b_.grad_enabled());
+  check_rules(acquisition_, made.applied, b_.grad_enabled() ? Differentiated::Twice : Differentiated::Once);
   CallsApart copies(acquisition_);
   made.gradients = in_own_memory(b_, made.gradients, made.calls);
   for (const Call* copy : copies.close()) made.calls.push_back(copy);
   return made;
 }
 
-std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording,
-                                             bool linear, bool any_cotangent) {
+std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyObject*>& inputs,
+                                             const PullbackOptions& options) {
   ShapeEnv::Scope shapes(acquisition_.shapes(), acquisition_.answers);
   if (!acquisition_.owns_program()) acquisition_.leave_to_eager("torch.func in a rule");
   for (PyObject* o : inputs)
@@ -79,13 +79,14 @@ std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyO
     return t;
   };
   const FunctionApart f = functions_.record(fn, inputs, requiring, "torch.func");
-  if (linear && std::any_of(f.calls.begin(), f.calls.end(), [](const Call* c) { return ends_gradients(*c); }))
+  if (options.linear && std::any_of(f.calls.begin(), f.calls.end(), [](const Call* c) { return ends_gradients(*c); }))
     acquisition_.leave_to_eager("a forward-mode derivative through torch.no_grad()");
   auto any_given = [&] {
     return std::any_of(f.given.begin(), f.given.end(), [](Value v) { return v.requires_grad(); });
   };
   Pullback p{.function = Replay(b_), .given = f.given};
-  p.twice = linear || (recording && (any_cotangent || any_given() || reads_differentiable(f.calls, f.own)));
+  p.twice = options.linear ||
+            (options.recording && (options.any_cotangent || any_given() || reads_differentiable(f.calls, f.own)));
   p.scope = acquisition_.scope();
   b_.set_grad_enabled(p.twice);
   std::vector<std::pair<Value, Value>> seeds;
@@ -99,7 +100,7 @@ std::pair<Ref, size_t> Derivatives::pullback(PyObject* fn, const std::vector<PyO
     PartialGradients made = rules_apart(f.calls, seeds, f.own);
     p.calls = std::move(made.calls);
     p.gradients = std::move(made.gradients);
-    b_.set_grad_enabled(recording);
+    b_.set_grad_enabled(options.recording);
     put_function(f, made.read, p.function);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::NotImplemented || acquisition_.eager) throw;

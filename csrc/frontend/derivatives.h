@@ -38,12 +38,14 @@ class Derivatives {
         tensors_(tensors),
         functions_(functions) {}
 
+  struct PullbackOptions {
+    bool recording = false;      ///< gradients flow through the calls where the program's tensors require any
+    bool linear = false;         ///< what pull() gives is to be differentiated for the cotangents
+    bool any_cotangent = false;  ///< cotangents may require gradients where nothing else does
+  };
   /// Records a function of tensors, which returns a list of such, as calls of the program, and its gradient apart.
-  /// Returns that list and a number for pull().  `recording`: gradients flow through the calls where the program's
-  /// tensors require any.  `linear`: what pull() gives is to be differentiated for the cotangents.  `any_cotangent`:
-  /// cotangents may require gradients where nothing else does.
-  std::pair<Ref, size_t> pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording, bool linear,
-                                  bool any_cotangent);
+  /// Returns that list and a number for pull().
+  std::pair<Ref, size_t> pullback(PyObject* fn, const std::vector<PyObject*>& inputs, const PullbackOptions& options);
   /// The gradients of the inputs for these of the results, or None for ones.
   std::vector<Ref> pull(size_t number, const std::vector<PyObject*>& cotangents);
 

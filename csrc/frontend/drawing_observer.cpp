@@ -8,22 +8,26 @@ DrawingFrames::Done DrawingObserver::done() const {
   return {log_.size(), log_.read_written(), tracer_.builder().calls().size()};
 }
 
-bool DrawingObserver::gives(PyObject* result) const {
-  return result && is_drawable(result, [this](PyObject* o) { return fresh_.has(o); });
+DrawingFrames::Result DrawingObserver::kind_of(PyObject* result) const {
+  const bool drawable = result && is_drawable(result, [this](PyObject* o) { return fresh_.has(o); });
+  return drawable ? DrawingFrames::Result::Input : DrawingFrames::Result::Other;
 }
 
 void DrawingObserver::frame_is_of(PyObject* function, PyObject* first) {
-  frames_.is_of(function, first, function && !fresh_.has(function) && !(first && fresh_.has(first)));
+  const bool made = function && (fresh_.has(function) || (first && fresh_.has(first)));
+  frames_.is_of(made ? nullptr : function, first);
 }
 
 void DrawingObserver::called(PyObject* self, const std::string& method, PyObject* result) {
-  if (self && is_random(self)) frames_.drew(self, method, fresh_.has(self), gives(result));
+  if (!self || !is_random(self)) return;
+  const auto whose = fresh_.has(self) ? DrawingFrames::Generator::Own : DrawingFrames::Generator::Outside;
+  frames_.drew(self, whose, method, kind_of(result));
 }
 
 PyObject* DrawingObserver::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   static PyObject* from_numpy = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch")).get(), "from_numpy");
   PythonDraws& draws = tracer_.draws();
-  if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], true).release();
+  if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], PythonDraws::Memory::One).release();
   Ref result;
   try {
     result = draws.call(

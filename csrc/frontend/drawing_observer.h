@@ -27,7 +27,7 @@ class DrawingObserver {
   void frame_begins() { frames_.begins(done()); }
   /// The innermost frame is of this function.  `first`: its first argument, or null.
   void frame_is_of(PyObject* function, PyObject* first);
-  void frame_ends(PyObject* result) { frames_.ends(done(), gives(result)); }
+  void frame_ends(PyObject* result) { frames_.ends(done(), kind_of(result)); }
   /// A method of C code was called on an object.
   void called(PyObject* self, const std::string& method, PyObject* result);
   /// A call that draws and is made as a whole, or from_numpy() of what such a call gave; null, without an exception:
@@ -36,7 +36,7 @@ class DrawingObserver {
 
  private:
   DrawingFrames::Done done() const;
-  bool gives(PyObject* result) const;
+  DrawingFrames::Result kind_of(PyObject* result) const;
 
   Tracer& tracer_;
   FreshObjects& fresh_;

@@ -20,8 +20,9 @@ bool is_of_backward(const Call& call) {
 
 // The user's own word about a gradient: a rule that was registered, or, where it is differentiated itself, the backward()
 // of a torch.autograd.Function, whose outputs are no functions of its inputs to autograd while it runs.
-const Call* find_own_rule(const Call& call, bool differentiated) {
-  if (find_gradient_rule(*call.op) || (differentiated && call.op->level == "augmented")) return &call;
+const Call* find_own_rule(const Call& call, Differentiated differentiated) {
+  const bool twice = differentiated == Differentiated::Twice;
+  if (find_gradient_rule(*call.op) || (twice && call.op->level == "augmented")) return &call;
   for (const Call* inner : call.body)
     if (const Call* found = find_own_rule(*inner, differentiated)) return found;
   return nullptr;
@@ -59,18 +60,16 @@ void Gradients::require_leaves(const ValueSet& reached, const std::vector<PyObje
   }
 }
 
-void Gradients::take_rules_once(const std::vector<const Call*>& applied, bool retain_graph) {
+void Gradients::check_not_freed(const std::vector<const Call*>& applied) {
   for (const Call* call : applied)
     if (hooks_.is_freed(call))
       acquisition_.leave_to_eager(
           cat("a second torch.autograd.grad through what the first one freed (", call->op->name, ")"), nullptr, kWarns);
-  if (retain_graph) return;
-  for (const Call* call : applied) hooks_.free_graph(*call);
 }
 
-void check_rules(Acquisition& acquisition, const std::vector<const Call*>& applied, bool twice) {
+void check_rules(Acquisition& acquisition, const std::vector<const Call*>& applied, Differentiated differentiated) {
   for (const Call* call : applied)
-    if (const Call* own = find_own_rule(*call, twice || is_of_backward(*call)))
+    if (const Call* own = find_own_rule(*call, is_of_backward(*call) ? Differentiated::Twice : differentiated))
       acquisition.leave_to_eager(
           cat("torch.autograd.grad or torch.func through ", own->op->name, ", which has a gradient of its own"),
           nullptr, kWarns);
@@ -107,13 +106,12 @@ std::vector<Arg> Gradients::batched_gradients(const PartialGradients& made, cons
 }
 
 std::vector<Ref> Gradients::of(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
-                               const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph,
-                               bool batched) {
+                               const std::vector<PyObject*>& inputs, const Options& options) {
   if (!acquisition_.records_program())
     acquisition_.leave_to_eager("torch.autograd.grad in a function that is recorded apart", nullptr, kWarns);
   check_differentiable(outputs, inputs);
   const bool enabled = b_.grad_enabled();
-  b_.set_grad_enabled(create_graph);
+  b_.set_grad_enabled(options.create_graph);
   std::vector<std::pair<Value, Value>> seeds;
   Samples samples;
   std::vector<Value> results, wanted;
@@ -121,7 +119,7 @@ std::vector<Ref> Gradients::of(const std::vector<PyObject*>& outputs, const std:
     results.push_back(tensors_.value_of(outputs[i]));
     seeds.emplace_back(results.back(), cotangents[i] == Py_None ? b_("torch.ones_like", results.back()).value()
                                                                 : tensors_.value_of(cotangents[i]));
-    if (!batched) continue;
+    if (!options.batched) continue;
     const Value batch = seeds.back().second;
     seeds.back().second = acquisition_.arena()->make_value(sample_of(batch.tensor()));
     samples.emplace_back(seeds.back().second, batch);
@@ -136,14 +134,16 @@ std::vector<Ref> Gradients::of(const std::vector<PyObject*>& outputs, const std:
     if (e.kind() != ErrorKind::NotImplemented) throw;
     acquisition_.leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
   }
-  check_rules(acquisition_, made.applied, create_graph);
+  check_rules(acquisition_, made.applied, options.create_graph ? Differentiated::Twice : Differentiated::Once);
   b_.replace_calls(open_where_needed(program, made.read));
-  if (batched) made.gradients = batched_gradients(made, samples);
+  if (options.batched) made.gradients = batched_gradients(made, samples);
   else
     for (const Call* call : made.calls) b_.append(call);
-  take_rules_once(made.applied, retain_graph);
+  check_not_freed(made.applied);
+  if (!options.retain_graph)
+    for (const Call* call : made.applied) hooks_.free_graph(*call);
   std::vector<Ref> out;
-  for (const Arg& g : batched ? made.gradients : in_own_memory(b_, made.gradients, made.calls))
+  for (const Arg& g : options.batched ? made.gradients : in_own_memory(b_, made.gradients, made.calls))
     out.push_back(g.is_none() ? Ref::borrow(Py_None) : proxies_.wrap(g.value(), nullptr));
   b_.set_grad_enabled(enabled);
   return out;

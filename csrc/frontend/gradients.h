@@ -25,9 +25,13 @@ struct PartialGradients;
 
 namespace thunder::frontend {
 
-/// Leaves to eager what the program does not differentiate by the rules of these calls.  `twice`: the gradients are
-/// differentiated, too.
-void check_rules(Acquisition& acquisition, const std::vector<const Call*>& applied, bool twice);
+enum class Differentiated {
+  Once,
+  Twice,  ///< the gradients are differentiated, too
+};
+
+/// Leaves to eager what the program does not differentiate by the rules of these calls.
+void check_rules(Acquisition& acquisition, const std::vector<const Call*>& applied, Differentiated differentiated);
 /// The gradients, each in memory of its own.  A gradient that shares memory with another value of the program is
 /// copied, because the alias tracker does not know the view.
 /// `made`: the calls that make the gradients.
@@ -44,16 +48,21 @@ class Gradients {
         tensors_(tensors),
         hooks_(hooks) {}
 
+  /// Of torch.autograd.grad.
+  struct Options {
+    bool create_graph = false, retain_graph = false;
+    bool batched = false;  ///< the cotangents are batches of such, and so are the gradients
+  };
   /// torch.autograd.grad: the gradients of the inputs, None where none flows.  `cotangents`: of the outputs, or None for
-  /// ones.  `batched`: they are batches of such, and so are the gradients.
+  /// ones.
   std::vector<Ref> of(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
-                      const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph, bool batched);
+                      const std::vector<PyObject*>& inputs, const Options& options);
 
  private:
   using Samples = std::vector<std::pair<Value, Value>>;  // and the batches that stand for them
   void check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs);
   void require_leaves(const ValueSet& reached, const std::vector<PyObject*>& inputs);
-  void take_rules_once(const std::vector<const Call*>& applied, bool retain_graph);
+  void check_not_freed(const std::vector<const Call*>& applied);
   std::vector<Arg> batched_gradients(const PartialGradients& made, const Samples& samples);
 
   Acquisition& acquisition_;

@@ -36,6 +36,12 @@ bool is_python_object(PyObject* o);
 PyObject* attributes(PyObject* o);
 /// The attributes of a class itself, borrowed.
 PyObject* class_dict(PyObject* type);
+/// A staticmethod or classmethod, as it lies in a class.
+inline bool is_wrapped_method(PyObject* o) {
+  return Py_IS_TYPE(o, &PyStaticMethod_Type) || Py_IS_TYPE(o, &PyClassMethod_Type);
+}
+/// The function in it.
+inline Ref function_in(PyObject* wrapped) { return Ref::steal(PyObject_GetAttrString(wrapped, "__func__")); }
 /// The attributes that an object keeps in slots.
 void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* value)>& visit);
 bool is_deque(PyObject* o);

@@ -76,16 +76,19 @@ class LeafFinder {
     attributed_.push_back(tensor);
     visit_entries(*dict, nullptr);
   }
+  static bool is_callable(PyObject* o) {
+    return PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o) || is_wrapped_method(o);
+  }
   static bool is_made_again(PyObject* o) {
     if (PyExceptionInstance_Check(o)) return false;
     if (PyList_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || is_deque(o)) return true;
-    if (PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o) || dataclass_fields(o) || attributes(o)) return true;
+    if (is_callable(o) || dataclass_fields(o) || attributes(o)) return true;
     bool slots = false;
     if (!is_module(o) && !PyType_Check(o)) each_slot(o, [&](PyObject*, PyObject*) { slots = true; });
     return slots;
   }
   void visit_parts(PyObject* o) {
-    if (PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o)) visit_callable(o);
+    if (is_callable(o)) visit_callable(o);
     if (PyList_Check(o)) visit_items(o, o);
     if (PyDict_Check(o)) visit_entries(o, o);
     if (PyAnySet_Check(o) || is_deque(o)) {
@@ -113,6 +116,7 @@ class LeafFinder {
   }
   void visit_callable(PyObject* o) {
     if (PyMethod_Check(o)) return visit(PyMethod_GET_SELF(o), o);
+    if (is_wrapped_method(o)) return visit(function_in(o).get(), o);
     if (!PyFunction_Check(o)) {
       Ref parts = Ref::steal(PyObject_CallMethod(o, "__reduce__", nullptr));
       return visit(PyTuple_GET_ITEM(parts.get(), 2), o);

@@ -19,27 +19,28 @@
 
 namespace thunder::frontend {
 
+/// What calls read, write and record in.
+struct CalledParts {
+  Tracer& tracer;
+  FreshObjects& fresh;
+  ArgumentUses& uses;
+  WriteLog& log;
+  TouchedStates& states;
+  ClassReads& classes;
+  ContainerReads& containers;
+  AttributeReads& attributes;
+  EnvironmentWrites& writes;
+  DeepReads& deep;
+  Counters& counters;
+  PlainNumbers& numbers;
+  SharpCalls& sharp;
+  CachingCalls& caching;
+  DrawingObserver& drawing;
+};
+
 class OutsideCalls {
  public:
-  OutsideCalls(Tracer& tracer, FreshObjects& fresh, ArgumentUses& uses, WriteLog& log, TouchedStates& states,
-               ClassReads& classes, ContainerReads& containers, AttributeReads& attributes, EnvironmentWrites& writes,
-               DeepReads& deep, Counters& counters, PlainNumbers& numbers, SharpCalls& sharp, CachingCalls& caching,
-               DrawingObserver& drawing)
-      : tracer_(tracer),
-        fresh_(fresh),
-        uses_(uses),
-        log_(log),
-        states_(states),
-        classes_(classes),
-        containers_(containers),
-        attributes_(attributes),
-        writes_(writes),
-        deep_(deep),
-        counters_(counters),
-        numbers_(numbers),
-        sharp_(sharp),
-        caching_(caching),
-        drawing_(drawing) {}
+  explicit OutsideCalls(const CalledParts& parts) : parts_(parts) {}
 
   /// As the observer says.
   std::optional<PyObject*> call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
@@ -60,21 +61,7 @@ class OutsideCalls {
   bool before_container_method(const CMethod& m);
   bool before_object_method(const CMethod& m);
 
-  Tracer& tracer_;
-  FreshObjects& fresh_;
-  ArgumentUses& uses_;
-  WriteLog& log_;
-  TouchedStates& states_;
-  ClassReads& classes_;
-  ContainerReads& containers_;
-  AttributeReads& attributes_;
-  EnvironmentWrites& writes_;
-  DeepReads& deep_;
-  Counters& counters_;
-  PlainNumbers& numbers_;
-  SharpCalls& sharp_;
-  CachingCalls& caching_;
-  DrawingObserver& drawing_;
+  const CalledParts parts_;
   std::vector<PyObject*> constructing_;  // classes that are being called; null: its object was made
 };
 

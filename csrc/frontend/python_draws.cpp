@@ -80,8 +80,8 @@ bool DrawingCalls::add(const DrawingCalls& others) {
 }
 
 // A frame whose arguments are *args alone would stand for its calls with all objects.
-void DrawingFrames::is_of(PyObject* function, PyObject* first, bool settled) {
-  const bool called = std::exchange(next_, nullptr) == function && function && settled;
+void DrawingFrames::is_of(PyObject* function, PyObject* first) {
+  const bool called = std::exchange(next_, nullptr) == function && function;
   if (!called) return;
   constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   const PyCodeObject* code = code_of(function);
@@ -90,15 +90,17 @@ void DrawingFrames::is_of(PyObject* function, PyObject* first, bool settled) {
   frames_.back().first = first;
 }
 
-void DrawingFrames::drew(PyObject* generator, std::string method, bool own, bool gives) {
+void DrawingFrames::drew(PyObject* generator, Generator whose, std::string method, Result result) {
+  const bool own = whose == Generator::Own;
   drawn_from_.push_back(own ? Ref() : Ref::borrow(generator));
-  if (gives && !own) found_.push_back({{generator, nullptr, std::move(method)}, {Ref::borrow(generator)}});
+  if (result == Result::Input && !own)
+    found_.push_back({{generator, nullptr, std::move(method)}, {Ref::borrow(generator)}});
 }
 
-void DrawingFrames::ends(const Done& done, bool gives) {
+void DrawingFrames::ends(const Done& done, Result result) {
   const Frame frame = frames_.back();
   frames_.pop_back();
-  if (!gives || !frame.function || drawn_from_.size() == frame.drawn || !(done == frame.done)) return;
+  if (result == Result::Other || !frame.function || drawn_from_.size() == frame.drawn || !(done == frame.done)) return;
   std::vector<Ref> generators;
   for (size_t i = frame.drawn; i < drawn_from_.size(); ++i) {
     const bool known = std::any_of(generators.begin(), generators.end(),
@@ -189,10 +191,10 @@ void find_sizes(Dims& result, const Arg& given, const ShapeEnv& shapes) {
 }  // namespace
 
 // Nothing for an object that the program made: it may be another one in later calls.
-std::optional<Arg> PythonDraws::argument(PyObject* o, bool lists, const Asks& is_settled) {
+std::optional<Arg> PythonDraws::argument(PyObject* o, Lists lists, const Asks& is_settled) {
   if (is_traced_number(o)) return number_arg(o);
   if (is_tensor(o)) return tensors_.convert(o);
-  if (PyTuple_CheckExact(o) || (lists && PyList_CheckExact(o) && !is_settled(o))) {
+  if (PyTuple_CheckExact(o) || (lists == Lists::Copied && PyList_CheckExact(o) && !is_settled(o))) {
     ArgList items;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
       std::optional<Arg> item = argument(PySequence_Fast_GET_ITEM(o, i), lists, is_settled);
@@ -221,7 +223,7 @@ Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, 
   const size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
   for (size_t i = 0; i < n + named; ++i) {
     // A function would write to a copy of a list.
-    std::optional<Arg> a = argument(arguments[i], !of_python, is_settled);
+    std::optional<Arg> a = argument(arguments[i], of_python ? Lists::Refused : Lists::Copied, is_settled);
     if (!a) return {};
     given.push_back(std::move(*a));
   }
@@ -266,10 +268,10 @@ std::optional<std::pair<const thunder::Call*, Ref>> PythonDraws::make(PyObject* 
   return std::pair(b.calls().back(), Ref::borrow(tensor));
 }
 
-Ref PythonDraws::tensor_of(PyObject* array, bool shares) {
+Ref PythonDraws::tensor_of(PyObject* array, Memory memory) {
   const auto at = arrays_.find(array);
   if (at == arrays_.end()) return {};
-  at->second.shared = at->second.shared || shares;
+  at->second.shared = at->second.shared || memory == Memory::One;
   return at->second.tensor;
 }
 

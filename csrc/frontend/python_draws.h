@@ -64,12 +64,21 @@ class DrawingFrames {
   /// A function of Python's is about to be called, which PythonDraws could call instead.
   void will_call(PyObject* function) { next_ = function; }
   void begins(const Done& done) { frames_.push_back({done, nullptr, nullptr, found_.size(), drawn_from_.size()}); }
-  /// The innermost frame is of this function.  `first`: its first argument, or null; `settled`: both were there before.
-  void is_of(PyObject* function, PyObject* first, bool settled);
-  /// The innermost frame ends.  `gives`: whether its result can be an input of a program.
-  void ends(const Done& done, bool gives);
-  /// A method of a generator drew.  `own`: the program made the generator; `gives`: as above.
-  void drew(PyObject* generator, std::string method, bool own, bool gives);
+  /// The innermost frame is of this function.  `first`: its first argument, or null.  A null function: the program made
+  /// the function or its first argument.
+  void is_of(PyObject* function, PyObject* first);
+  enum class Result {
+    Input,  ///< it can be an input of a program
+    Other,
+  };
+  /// The innermost frame ends.
+  void ends(const Done& done, Result result);
+  enum class Generator {
+    Outside,
+    Own,  ///< the program made it
+  };
+  /// A method of a generator drew.
+  void drew(PyObject* generator, Generator whose, std::string method, Result result);
   /// The outermost calls that draw and do nothing else.
   const DrawingCalls& found();
 
@@ -104,9 +113,10 @@ class PythonDraws {
   /// program, or an array for which tensor_of() has a tensor.
   Ref call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names, const Asks& is_settled,
            const Asks& touched);
-  /// The tensor of the array's numbers; null for an array that no call gave, or that other code has seen.  `shares`: the
-  /// tensor and the array are one memory to the program.
-  Ref tensor_of(PyObject* array, bool shares);
+  /// What the tensor and the array are to the program.
+  enum class Memory { One, Apart };
+  /// The tensor of the array's numbers; null for an array that no call gave, or that other code has seen.
+  Ref tensor_of(PyObject* array, Memory memory);
   /// Other code reads or changes the array, if it is one that a call gave: the program is then for its numbers.
   void open(PyObject* array);
   /// The same of all arrays in a tuple or list.
@@ -123,7 +133,8 @@ class PythonDraws {
     bool shared = false;
   };
   Ref index_of(PyObject* key);
-  std::optional<Arg> argument(PyObject* o, bool lists, const Asks& is_settled);
+  enum class Lists { Copied, Refused };  // of the program
+  std::optional<Arg> argument(PyObject* o, Lists lists, const Asks& is_settled);
   std::optional<std::pair<const thunder::Call*, Ref>> make(PyObject* callable, const DrawingCalls::Call& call,
                                                            const Arg& arguments, const Arg& names,
                                                            const ValueQuestions::Now& now, Ref& result);

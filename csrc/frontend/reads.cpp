@@ -129,6 +129,7 @@ std::vector<Effect> Reads::finish(EnvironmentGuard& environment) {
   classes_.watch_types(environment);
   caching_.watch(environment);
   classes_.watch_classes(environment);
+  classes_.watch_lacking(environment);
   attributes_.watch_attributes(environment);
   classes_.watch_functions(environment);
   attributes_.add_tensors(environment);

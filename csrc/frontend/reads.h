@@ -121,8 +121,21 @@ class Reads final : public interpreter::Observer {
   SharpCalls sharp_calls_;
   CachingCalls caching_{fresh_};
   DrawingObserver draws_{tracer_, fresh_, log_, states_};
-  OutsideCalls calls_{tracer_, fresh_, arguments_, log_,     states_,      classes_, containers_, attributes_,
-                      writes_, deep_,  counters_,  numbers_, sharp_calls_, caching_, draws_};
+  OutsideCalls calls_{{.tracer = tracer_,
+                       .fresh = fresh_,
+                       .uses = arguments_,
+                       .log = log_,
+                       .states = states_,
+                       .classes = classes_,
+                       .containers = containers_,
+                       .attributes = attributes_,
+                       .writes = writes_,
+                       .deep = deep_,
+                       .counters = counters_,
+                       .numbers = numbers_,
+                       .sharp = sharp_calls_,
+                       .caching = caching_,
+                       .drawing = draws_}};
   std::vector<bool> plain_frames_;  // whose results become Python's own numbers
 };
 

@@ -65,6 +65,7 @@ class Rebuilder {
       Ref self = (*this)(PyMethod_GET_SELF(o));
       return Ref::steal(PyMethod_New(PyMethod_GET_FUNCTION(o), self.get()));
     }
+    if (is_wrapped_method(o)) return wrapped_method(o);
     return is_partial(o) ? partial(o) : object(o);
   }
 
@@ -223,6 +224,13 @@ class Rebuilder {
       if (PyFunction_SetKwDefaults(out.get(), made.get()) != 0) throw PythonError();
     }
     set_attributes(o, out);
+    return out;
+  }
+
+  Ref wrapped_method(PyObject* o) {
+    const Ref function = (*this)(function_in(o).get());
+    Ref out = Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(Py_TYPE(o)), function.get()));
+    remember(o, out);
     return out;
   }
 

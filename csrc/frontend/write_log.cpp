@@ -3,8 +3,20 @@
 #include <algorithm>
 
 #include "frontend/kinds.h"
+#include "python/lookup.h"
 
 namespace thunder::frontend {
+
+namespace {
+
+// A new reference to what a class itself has by the name, as it lies there: neither inherited nor bound.
+PyObject* own_attribute(PyObject* type, PyObject* name) {
+  if (PyObject* own = PyDict_GetItemWithError(class_dict(type), name)) return Py_NewRef(own);
+  PyObject* found = class_attribute(Py_TYPE(type), name);
+  return found && Py_TYPE(found)->tp_descr_set ? PyObject_GetAttr(type, name) : nullptr;
+}
+
+}  // namespace
 
 const std::vector<size_t>& WriteLog::of(PyObject* owner) const {
   static const std::vector<size_t> none;
@@ -170,7 +182,7 @@ void WriteLog::take_back(Effect& e) {
   switch (e.kind) {
     case Effect::Entry: now = Py_XNewRef(PyDict_GetItemWithError(owner, e.key.get())); break;
     case Effect::Attribute:
-      now = PyType_Check(owner) ? PyObject_GetAttr(owner, e.key.get()) : PyObject_GenericGetAttr(owner, e.key.get());
+      now = PyType_Check(owner) ? own_attribute(owner, e.key.get()) : PyObject_GenericGetAttr(owner, e.key.get());
       break;
     case Effect::Cell: now = Py_XNewRef(PyCell_GET(owner)); break;
     case Effect::Element: now = Py_XNewRef(PyList_GetItem(owner, PyLong_AsSsize_t(e.key.get()))); break;

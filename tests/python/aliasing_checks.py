@@ -5,6 +5,7 @@ import copy
 import torch
 
 import thunder
+from thunder._marks import is_refusal
 
 
 def registry():
@@ -66,7 +67,7 @@ class Outcome:
 
     def refused(self):
         """An error that says that this is not supported."""
-        return isinstance(self.error, NotImplementedError) and str(self.error).startswith("[")
+        return is_refusal(self.error)
 
 
 def difference(f, args, kwargs=None, grad=False, compiled=None):

@@ -32,6 +32,30 @@ COUNTERS = {
         None,
     ),
     "class attribute": ("class C: n = 0\ndef f(x):\n  C.n += 1\n  return x * C.n", None),
+    "class attribute, deleted below a base that has it": (
+        """
+        class B: k = 1
+        class C(B): k = 2
+        v = []
+        def f(x):
+            v.append('k' in C.__dict__)
+            C.k = 3
+            del C.k
+            return x * C.k
+        """,
+        None,
+    ),
+    "static method": (
+        """
+        class C: pass
+        v = []
+        def f(x):
+            if 'g' in C.__dict__: v.append(C().g(2))
+            C.g = staticmethod(lambda n: n + 1)
+            return x * 2
+        """,
+        None,
+    ),
     "value of a tensor": ("c = thing(n=0)\ndef f(x):\n  c.n = x.sum().item()\n  return x", 1),
     "on one side of a branch": ("v = []\ndef f(x):\n  if x.sum() > 0: v.append(x)\n  return x", 2),
     "list item": ("v = [0]\ndef f(x):\n  v[0] += 1\n  return x * v[0]", None),

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 import thunder
+from thunder._marks import is_ours
 
 WRITES = re.compile(r"[a-z0-9]_$|^__setitem__$|^__i[a-z]+__$")
 COMPARES = re.compile(r" (<|<=|>|>=|==|!=) ")
@@ -172,7 +173,7 @@ def is_refusal(error, source):
         return True
     if any(words in text for words in ("more than one element", "same dtype", "argument 'out' must be")):
         return True
-    return text.startswith("[") and (said or unknown or leaf)
+    return is_ours(error) and (said or unknown or leaf)
 
 
 def is_lenient(eager, source):

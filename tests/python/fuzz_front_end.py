@@ -3,9 +3,9 @@
     python tests/python/fuzz_front_end.py --seed 7 --programs 1000
 
 Each program is a world (fuzz_worlds.py), a function f over it, and calls of f with changes in between, made in two
-equal worlds.  A call that is refused, by a NotImplementedError whose text begins with "[", ends its program.  A result,
-a gradient or a world that differs, also after an exception, or another exception, is a finding: the program is printed,
-without the statements that it does not need.
+equal worlds.  A call that the compiler refuses ends its program.  A result, a gradient or a world that differs, also
+after an exception, or another exception, is a finding: the program is printed, without the statements that it does not
+need.
 """
 
 import collections
@@ -22,6 +22,7 @@ from fuzzing import Finding, Fuzzer, attempt, main
 from worlds import Pairs, World, assert_same
 
 import thunder
+from thunder._marks import is_refusal
 
 HOLE = re.compile("<(" + "|".join(RULES) + ")>")
 RESULTS = ["y", "y, n", "[y, w]", "{'y': y, 'e': e}", "y, <any>", "y, <nums>, <map>", "y, <obj>"]
@@ -186,10 +187,6 @@ def _computed(o, module, seen):
         inside = [getattr(o, "__dict__", None), *(getattr(o, name, None) for name in getattr(type(o), "__slots__", ()))]
     for v in inside:
         yield from _computed(v, module, seen)
-
-
-def is_refusal(error):
-    return isinstance(error, NotImplementedError) and str(error).startswith("[")
 
 
 def call(world, f, step, x):

@@ -23,6 +23,21 @@ ATTRIBUTES = {
         "class B: k = 2.0\ndef f(x):\n  class C(B): pass\n  return x * C().k * C.k",
         "B.k = 3.0",
     ),
+    "class below one that is written to": (
+        "class B: k = 2.0\nclass C(B): pass\ndef f(x):\n  B.k = 3.0\n  return x * C.k",
+        "C.k = 4.0",
+        "del C.k",
+    ),
+    "class of an object, below one that is written to": (
+        "class A: k = 1.0\nclass B(A): pass\nclass C(B): pass\nc = C()\ndef f(x):\n  A.k = 3.0\n  return x * c.k",
+        "B.k = 4.0",
+        "C.k = 5.0",
+        "c.k = 6.0",
+    ),
+    "class above one of which an attribute is deleted": (
+        "class B: k = 2.0\nclass C(B): pass\ndef f(x):\n  C.k = 3.0\n  del C.k\n  return x * C.k",
+        "B.k = 4.0",
+    ),
     "class pattern": (
         """
         class P:

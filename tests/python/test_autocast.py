@@ -1,6 +1,8 @@
 """Every operator of PyTorch's database under autocast, call by call, against eager: values, dtypes and layouts."""
 
 import contextlib
+import gc
+import weakref
 
 import pytest
 import torch
@@ -106,6 +108,27 @@ def test_a_call_with_wrong_sizes_decides_nothing(fn):
         with pytest.raises(RuntimeError):
             thunder.jit(fn)(x, torch.randn(3, 3))
         assert thunder.jit(fn)(x, x).dtype is torch.bfloat16
+
+
+def test_what_pytorch_refuses_keeps_no_caller():
+    """An error that was kept would keep its frames, and theirs the caller's variables, until garbage is collected."""
+
+    class Held:
+        pass
+
+    def caller():
+        held = Held()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            thunder.jit(lambda x: f"{x.sum():.1f}")(torch.ones(2, 3))
+        return weakref.ref(held)
+
+    _autocast._plans.clear()
+    gc.collect()
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

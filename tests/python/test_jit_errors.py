@@ -105,6 +105,12 @@ ERRORS = {
     "missing argument": lambda: torch.matmul(torch.ones(2)),
     "int mean": lambda: torch.ones(3, dtype=torch.long).mean(),
     "topk": lambda: torch.topk(torch.ones(3), 5),
+    "complex order": lambda: torch.ones(2, dtype=torch.complex64) < 0.0,
+    "a tensor for a flag": lambda: torch.sum(torch.ones(2, 3), 1, torch.tensor(True)),
+    "a tensor for a flag by name": lambda: torch.sum(torch.ones(2, 3), 1, keepdim=torch.tensor(True)),
+    "a tensor for a flag of one overload": lambda: torch.max(torch.ones(2, 3), 1, torch.tensor(True)),
+    "a tensor for a flag beside a keyword": lambda: torch.sort(torch.ones(2, 3), 1, torch.tensor(True)),
+    "a tensor for training": lambda: F.dropout(torch.ones(2, 3), 0.0, torch.tensor(True)),
 }
 
 
@@ -115,6 +121,14 @@ def test_exceptions_have_eagers_type(fn):
     with pytest.raises(want.type) as got:
         thunder.jit(fn)()
     assert "internal error" not in str(got.value)
+
+
+@pytest.mark.parametrize("number", [True, False, 1.5])
+def test_a_number_in_the_place_of_a_tensor_has_its_dtype(number):
+    x = torch.ones(2, device=DEVICE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert thunder.jit(lambda: x.to(number))().dtype is x.to(number).dtype
 
 
 @pytest.mark.skipif(not ON_CPU, reason="on a GPU it is a failed assertion, which takes CUDA from the whole process")

@@ -8,7 +8,7 @@ import torch
 
 import thunder
 from thunder import _C
-from thunder._marks import is_internal, is_out_of_bounds, ours, refusal
+from thunder._marks import is_internal, is_ours, is_out_of_bounds, is_refusal, ours, refusal
 
 
 def mark_of(error):
@@ -55,6 +55,16 @@ def test_refusals_are_plain_exceptions():
     assert mark_of(error) == "compiler"
     assert mark_of(ours(TypeError("[op] why"))) == "compiler"
     assert not is_internal(error)
+
+
+def test_what_tests_ask():
+    assert is_refusal(refusal("[op] why"))
+    assert is_ours(ours(TypeError("[op] why"))) and not is_refusal(ours(TypeError("[op] why")))
+    for others in (NotImplementedError("[op] why"), RuntimeError("[op] why"), None):
+        assert not is_refusal(others) and not is_ours(others)
+    # nanobind's, of an exception of C++'s library.
+    assert is_internal(IndexError("vector::_M_range_check"))
+    assert not is_internal(IndexError("list index out of range"))
 
 
 def test_the_function_meets_a_refusal_as_an_exception():

@@ -91,7 +91,9 @@ Types binary_real(const Args& a) {
 
 Types compare_real(const Args& a) {
   Types t = compare(a);
-  THUNDER_CHECK_DTYPE(!is_complex(operand_dtype(a)), op_name(a), "expected a real dtype, got ", operand_dtype(a));
+  // Of PyTorch's kernels, which say so by a NotImplementedError.
+  THUNDER_CHECK(!is_complex(operand_dtype(a)), NotImplemented, op_name(a), "expected a real dtype, got ",
+                operand_dtype(a));
   return t;
 }
 

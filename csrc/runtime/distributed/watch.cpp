@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
-#include <sstream>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,7 +21,6 @@ namespace {
 // More would load the Store of a large job; the rank before a dead one is alive, and sees it.
 constexpr int kMostPeers = 32;
 constexpr milliseconds kPostWait{2000};
-constexpr std::string_view kBecause = "because ";
 
 Intervals intervals;
 
@@ -274,11 +271,10 @@ void Watch::raise_failed(const std::string& doing) {
   const std::lock_guard lock(mutex_);
   if (!failure_) return;
   // A rank that only passed another's failure on from another group is not named.
-  const std::string who = failure_->rank < 0 || failure_->text.starts_with(kBecause)
+  const std::string who = failure_->rank < 0 || failure_->passed_on
                               ? std::string()
                               : cat("rank ", failure_->rank, failure_->rank == rank_ ? " (this one)" : "", " failed: ");
-  const size_t begin = failure_->text.starts_with(kBecause) ? kBecause.size() : 0;
-  throw Error(ErrorKind::Runtime, cat("[distributed] ", who, failure_->text.substr(begin), " (", doing, ")"));
+  throw Error(ErrorKind::Runtime, cat("[distributed] ", who, failure_->text, " (", doing, ")"));
 }
 
 Kind Watch::kind_of(c10d::Work& work, c10::intrusive_ptr<c10::ivalue::Future>& future) {
@@ -408,10 +404,10 @@ void Watch::fail(const Failure& f) {
     }).detach();
   }
   const std::string who = f.rank < 0 ? "" : cat("rank ", f.rank, " of group '", name_, "' failed: ");
-  const std::string text = f.text.starts_with(kBecause) ? f.text : cat(kBecause, who, f.text);
+  const std::string text = f.passed_on ? f.text : cat(who, f.text);
   for (const auto& w : Monitor::get().all()) {
     const std::lock_guard lock(w->mutex_);
-    if (!w->failure_ && !w->outbox_) w->outbox_ = Failure{w->rank_, text};
+    if (!w->failure_ && !w->outbox_) w->outbox_ = Failure{w->rank_, text, /*passed_on=*/true};
   }
   Monitor::get().poke();
 }
@@ -420,29 +416,30 @@ Clock::time_point Watch::tick() {
   const Clock::time_point now = Clock::now();
   std::optional<Doing> doing;
   std::optional<Failure> found;
-  std::string line;
+  std::optional<Report> heartbeat;
   bool looking;
   {
     const std::lock_guard lock(mutex_);
     doing = outstanding(now, intervals.patience);
     looking = !failure_ && (doing || explaining_);
     found = outbox_;
-    if (now >= next_beat_) line = report(now);
+    if (now >= next_beat_) heartbeat = report(now);
   }
-  if (!line.empty()) next_beat_ = now + intervals.heartbeat;
-  if (board_ && store_error_.empty()) {
+  if (heartbeat) next_beat_ = now + intervals.heartbeat;
+  if (board_ && store_failed_.empty()) {
     Monitor::get().busy_since = now.time_since_epoch().count();
     try {
       if (found) found = board_->post(*found);
-      if (!line.empty()) board_->beat(line);
+      if (heartbeat) board_->beat(*heartbeat);
       if (looking && !found && now - last_look_ >= intervals.look / 2) found = look(now);
+    } catch (const Error& e) {
+      store_failed_ = e.what();
     } catch (const std::exception& e) {
-      store_error_ = text_of(e);
+      store_failed_ = cat("the process that hosts the store (usually rank 0) is gone: ", text_of(e));
     }
     Monitor::get().busy_since = 0;
   }
-  if (looking && !found && !store_error_.empty())
-    found = {-1, cat("the process that hosts the store (usually rank 0) is gone: ", store_error_)};
+  if (looking && !found && !store_failed_.empty()) found = {-1, store_failed_};
   if (found) fail(*found);
   if (looking && !found && doing) warn_late(now, *doing);
   const std::lock_guard lock(mutex_);
@@ -453,7 +450,7 @@ std::optional<Failure> Watch::look(Clock::time_point now) {
   if (std::optional<Failure> found = board_->failure()) return found;
   std::vector<int> ranks;
   for (const Peer& p : peers_) ranks.push_back(p.rank);
-  const std::vector<std::optional<std::string>> lines = board_->reports(ranks);
+  const std::vector<std::optional<std::string>> messages = board_->reports(ranks);
   // A process that was stopped together with the others has not seen them be silent meanwhile.
   const Clock::duration passed = std::min<Clock::duration>(now - last_look_, 2 * intervals.look);
   last_look_ = now;
@@ -463,10 +460,10 @@ std::optional<Failure> Watch::look(Clock::time_point now) {
     Clock::duration longest = intervals.silence;
     for (size_t i = 0; i < peers_.size(); ++i) {
       Peer& p = peers_[i];
-      const Report r = lines[i] ? Report::parse(*lines[i]) : p.report;
+      const Report r = messages[i] ? Report::parse(*messages[i]) : p.report;
       p.quiet = p.seen && r.counter == p.report.counter ? p.quiet + passed : Clock::duration(0);
       p.report = r;
-      p.seen = p.seen || lines[i];
+      p.seen = p.seen || messages[i];
       if (p.quiet < longest) continue;
       longest = p.quiet + Clock::duration(1);
       const std::string sign =
@@ -519,13 +516,13 @@ Clock::time_point Watch::next(Clock::time_point now, bool looking) const {
   return at;
 }
 
-std::string Watch::report(Clock::time_point now) {
+Report Watch::report(Clock::time_point now) {
   const Place place = Standing::now();  // before `started_` is read: see disagreement()
   const std::optional<Doing> doing = outstanding(now, milliseconds(0));
   const std::string text = doing           ? cat("waits for ", doing->what, " since ", seconds(now - doing->since))
                            : last_.empty() ? "has waited for nothing yet"
                                            : cat("last waited for ", last_);
-  return Report{++beats_, started_, finished_, place, text.substr(0, 300) + process_}.line();
+  return {++beats_, started_, finished_, place, text.substr(0, 300) + process_};
 }
 
 void agree(const std::string& group_name, const std::string& key, const std::string& text, milliseconds timeout) {

@@ -34,6 +34,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "core/error.h"
+#include "runtime/distributed/messages.h"
 #include "runtime/kernels/fork.h"
 
 namespace thunder::distributed {
@@ -59,22 +60,6 @@ void set_warning_handler(std::function<void(const std::string&)> handler);
 namespace detail {
 
 using Clock = std::chrono::steady_clock;
-struct Failure {
-  int rank;  // -1: of the Store
-  std::string text;
-
-  static Failure parse(const std::string& line) {
-    const size_t space = line.find(' ');
-    return {std::atoi(line.c_str()), space == std::string::npos ? "" : line.substr(space + 1)};
-  }
-};
-
-/// Where a process's program stands while it waits.  A number of 0: nowhere, or at several places.
-struct Place {
-  uint64_t number = 0;  // among the group's collectives
-  std::string group, what;
-};
-
 /// Of this process.  Nowhere once two threads have waited: one of them may start what another rank waits for.
 class Standing {
  public:
@@ -84,28 +69,6 @@ class Standing {
   Standing& operator=(const Standing&) = delete;
 
   static Place now();
-};
-
-/// A rank's last words, of which the first changes with each heartbeat.
-struct Report {
-  uint64_t counter = 0, started = 0, finished = 0;
-  Place place;
-  std::string text;
-
-  static Report parse(const std::string& line) {
-    Report r;
-    std::istringstream in(line);
-    in >> r.counter >> r.started >> r.finished >> r.place.number;
-    in.get();
-    std::getline(in, r.place.group, '\t');
-    std::getline(in, r.place.what, '\t');
-    std::getline(in, r.text);
-    return r;
-  }
-  std::string line() const {
-    return cat(counter, " ", started, " ", finished, " ", place.number, " ", place.group, "\t", place.what, "\t", text);
-  }
-  std::string words() const { return cat("started ", started, " collectives, finished ", finished, ", ", text); }
 };
 
 struct Peer {
@@ -125,7 +88,7 @@ class Board {
   c10d::Store& store() { return *store_; }
   std::string key(const std::string& name) const { return prefix_ + name; }
 
-  void beat(const std::string& line) { store_->set(key(cat("alive/", rank_)), line); }
+  void beat(const Report& report) { store_->set(key(cat("alive/", rank_)), write_message(report)); }
   std::optional<std::string> read(const std::string& name) {
     if (!store_->check({key(name)})) return std::nullopt;
     return store_->get_to_str(key(name));
@@ -135,12 +98,13 @@ class Board {
   /// The group's failure, which is `mine` if there was none before.
   Failure post(const Failure& mine) {
     constexpr size_t most = 4000;
-    const std::string line = cat(mine.rank, " ", mine.text.substr(0, most));
-    return Failure::parse(store_->compareSet(key("failed"), std::string(), line));
+    Failure posted = mine;
+    posted.text.resize(std::min(posted.text.size(), most));
+    return read_message<Failure>(store_->compareSet(key("failed"), std::string(), write_message(posted)));
   }
   std::optional<Failure> failure() {
-    const std::optional<std::string> line = read("failed");
-    return line ? std::optional(Failure::parse(*line)) : std::nullopt;
+    const std::optional<std::string> message = read("failed");
+    return message ? std::optional(read_message<Failure>(*message)) : std::nullopt;
   }
 
  private:
@@ -228,10 +192,11 @@ class Agreement {
       : store_(store), prefix_(std::move(prefix)), rank_(rank), size_(size) {}
 
   void arrive(const std::string& text) {
-    const std::string mine = fingerprint(text);
-    same_ = store_.compareSet(prefix_ + "first", std::string(), mine) == mine;
-    if (!same_) store_.set(prefix_ + "different", "1");
-    store_.set(cat(prefix_, "here/", rank_), same_ ? "1" : "0");
+    const Fingerprint mine = Fingerprint::of(text);
+    const std::string first = store_.compareSet(prefix_ + "first", std::string(), write_message(mine));
+    const Arrival arrival{.like_first = read_message<Fingerprint>(first) == mine};
+    if (!arrival.like_first) store_.set(prefix_ + "different", "1");
+    store_.set(cat(prefix_, "here/", rank_), write_message(arrival));
     if (store_.add(prefix_ + "count", 1) == size_) store_.set(prefix_ + "all", "1");
   }
 
@@ -247,7 +212,8 @@ class Agreement {
   /// Where the texts differ, in words; after all have arrived.
   std::string difference(const std::string& text, std::chrono::milliseconds timeout) {
     std::vector<int> like, unlike;
-    for (int r = 0; r < size_; ++r) (get(cat("here/", r)) == "1" ? like : unlike).push_back(r);
+    for (int r = 0; r < size_; ++r)
+      (read_message<Arrival>(get(cat("here/", r))).like_first ? like : unlike).push_back(r);
     if (rank_ == like.front() || rank_ == unlike.front()) store_.set(cat(prefix_, "text/", rank_), text);
     const int one = std::min(like.front(), unlike.front()), other = std::max(like.front(), unlike.front());
     const std::string a = cat("text/", one), b = cat("text/", other);
@@ -268,16 +234,9 @@ class Agreement {
  private:
   std::string get(const std::string& name) { return store_.get_to_str(prefix_ + name); }
 
-  static std::string fingerprint(const std::string& text) {
-    uint64_t hash = 14695981039346656037ULL;  // FNV-1a: the same on all machines
-    for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211ULL;
-    return cat(hash, " ", text.size());
-  }
-
   c10d::Store& store_;
   const std::string prefix_;
   const int rank_, size_;
-  bool same_ = true;
 };
 
 }  // namespace detail
@@ -355,7 +314,7 @@ class Watch {
   // With mutex_ held.
   std::optional<detail::Doing> outstanding(Clock::time_point now, Clock::duration least);
   Clock::time_point next(Clock::time_point now, bool looking) const;
-  std::string report(Clock::time_point now);
+  detail::Report report(Clock::time_point now);
   std::string behind(uint64_t number) const;
   std::string last_report(int rank);
 
@@ -381,7 +340,7 @@ class Watch {
   std::atomic<bool> failed_{false};
   std::vector<detail::Peer> peers_;
 
-  std::string store_error_;  // of the thread, as are these
+  std::string store_failed_;  // why the Store cannot be asked; of the thread, as are these
   Clock::time_point next_beat_{}, last_look_{};
 };
 
