@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds files, functions and classes to sizes that a reader can take in. Prints each one that is larger; exit status
-1 if there is one.
+1 if there is one. With `--summary` also the median and the greatest size.
 
 The C++ here is read without a compiler: comments, strings and preprocessor lines are blanked, and braces are followed
 from there. A string literal of several lines, such as the source of kernels, counts as one line.
@@ -8,6 +8,7 @@ from there. A string literal of several lines, such as the source of kernels, co
 
 import pathlib
 import re
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -208,14 +209,10 @@ def functions_and_classes(source):
     return functions, classes
 
 
-def problems_in(path, name):
-    source = path.read_text()
-    lines = source.count("\n")
+def problems_in(path, name, functions, classes):
+    lines = path.read_text().count("\n")
     if lines > MOST_LINES_OF_A_FILE:
         yield f"{name}: {lines} lines, at most {MOST_LINES_OF_A_FILE}"
-    if path.suffix not in (".h", ".cpp"):
-        return
-    functions, classes = functions_and_classes(source)
     for what, line, length in functions:
         if length > MOST_LINES_OF_A_FUNCTION:
             yield f"{name}:{line}: {what}() has {length} lines, at most {MOST_LINES_OF_A_FUNCTION}"
@@ -224,17 +221,35 @@ def problems_in(path, name):
             yield f"{name}:{line}: {what} has {methods} methods, at most {MOST_METHODS_OF_A_CLASS}"
 
 
-def main(root=ROOT):
-    found, count = [], 0
+def summary_of(functions, classes):
+    """The median and the greatest size, for comparisons of two states of the project."""
+    lengths = sorted(length for _, _, length in functions) or [0]
+    methods = [count for _, _, count in classes] or [0]
+    return (
+        f"functions in C++: {len(functions)}, lines: median {statistics.median_low(lengths)}, "
+        f"95th percentile {lengths[len(lengths) * 95 // 100]}, most {lengths[-1]}; "
+        f"classes: {len(classes)}, most methods {max(methods)}"
+    )
+
+
+def main(root=ROOT, summary=False):
+    found, count, all_functions, all_classes = [], 0, [], []
     for folder, suffixes in FOLDERS.items():
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in suffixes and path.is_file():
-                count += 1
-                found += problems_in(path, path.relative_to(root).as_posix())
+            if path.suffix not in suffixes or not path.is_file():
+                continue
+            count += 1
+            cpp = path.suffix in (".h", ".cpp")
+            functions, classes = functions_and_classes(path.read_text()) if cpp else ([], [])
+            found += problems_in(path, path.relative_to(root).as_posix(), functions, classes)
+            all_functions += functions
+            all_classes += classes
     print(*found, sep="\n", end="\n" if found else "")
+    if summary:
+        print(summary_of(all_functions, all_classes))
     print(f"sizes: {count} files, {len(found)} problems")
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(summary="--summary" in sys.argv[1:]))

@@ -1,22 +1,16 @@
 #include "core/dim.h"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <sstream>
 #include <utility>
 
 #include "core/dim_algebra.h"
-#include "core/equal_sources.h"
 #include "core/error.h"
-#include "core/number.h"
 #include "core/sym_expr.h"
 
 namespace thunder {
 namespace {
-
-thread_local ShapeEnv* current_env = nullptr;
-thread_local SizeAnswers* current_answers = nullptr;
 
 int compare(const SymExpr& a, const SymExpr& b);
 
@@ -208,7 +202,7 @@ std::optional<int64_t> hinted(const Dim& d) {
   if (d.is_constant()) return d.constant();
   bool known = true;
   Dim v = d.substitute([&](SymbolId id) {
-    std::optional<int64_t> h = current_env ? current_env->hint(id) : std::nullopt;
+    std::optional<int64_t> h = ShapeEnv::current() ? ShapeEnv::current()->hint(id) : std::nullopt;
     if (!h) known = false;
     return Dim(h.value_or(1));
   });
@@ -225,9 +219,9 @@ std::optional<int64_t> lower_bound(const Dim& d, int64_t taken = 0) {
     for (const AtomPtr& a : t.atoms)
       if (a->kind != SymAtom::Symbol) return std::nullopt;
   Dim rests = d.substitute([&](SymbolId id) {
-    if (!current_env) return Dim::symbol(id);
-    const int64_t least = current_env->hint(id) ? current_env->least(id) : 0;
-    const bool soft = !current_env->hint(id) || current_env->may_be_one(id);
+    if (!ShapeEnv::current()) return Dim::symbol(id);
+    const int64_t least = ShapeEnv::current()->hint(id) ? ShapeEnv::current()->least(id) : 0;
+    const bool soft = !ShapeEnv::current()->hint(id) || ShapeEnv::current()->may_be_one(id);
     return Dim::symbol(id) + (soft ? std::max(least, taken) : least);
   });
   int64_t bound = 0;
@@ -239,8 +233,8 @@ std::optional<int64_t> lower_bound(const Dim& d, int64_t taken = 0) {
 }
 
 // As hinted(), and asks for what is not known.
-std::optional<int64_t> asked(const Dim& d, bool firmly = false) {
-  if (!d.is_constant() && current_env) current_env->knows(d, firmly);
+std::optional<int64_t> asked(const Dim& d, SizeAnswers::Need need = SizeAnswers::Need::Useful) {
+  if (!d.is_constant() && ShapeEnv::current()) ShapeEnv::current()->knows(d, need);
   return hinted(d);
 }
 
@@ -264,15 +258,15 @@ Dim Dim::symbol(SymbolId id) { return from_atom({SymAtom::Symbol, id, {}, {}}); 
 
 int64_t Dim::constant() const {
   if (!expr_) return value_;
-  THUNDER_CHECK(asked(*this, true), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
+  THUNDER_CHECK(asked(*this, SizeAnswers::Need::Necessary), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
   return specialize();
 }
 
 int64_t Dim::specialize() const {
   if (!expr_) return value_;
-  std::optional<int64_t> h = asked(*this, true);
+  std::optional<int64_t> h = asked(*this, SizeAnswers::Need::Necessary);
   if (!h) unknown(cat("needs the value of ", *this));
-  current_env->guard(DimGuard{DimGuard::Equal, *this, Dim(*h)});
+  ShapeEnv::current()->guard(DimGuard{DimGuard::Equal, *this, Dim(*h)});
   return *h;
 }
 
@@ -360,27 +354,27 @@ bool is_positive(const Dim& d) {
 }
 }  // namespace
 
-bool ShapeEnv::assumes() { return !current_env || !current_env->asks; }
+bool ShapeEnv::assumes() { return !ShapeEnv::current() || !ShapeEnv::current()->asks; }
 
-bool ShapeEnv::may_assume() { return !current_env || !current_env->insists; }
+bool ShapeEnv::may_assume() { return !ShapeEnv::current() || !ShapeEnv::current()->insists; }
 
 bool ShapeEnv::assume(bool outcome) {
-  if (current_env) current_env->assumed_ = true;
+  if (ShapeEnv::current()) ShapeEnv::current()->assumed_ = true;
   return outcome;
 }
 
-bool ShapeEnv::takes() { return current_env && !current_env->asks && !current_env->exact_; }
+bool ShapeEnv::takes() { return ShapeEnv::current() && !ShapeEnv::current()->asks && !ShapeEnv::current()->exact_; }
 
 bool ShapeEnv::take_to_differ(const Dim& difference, bool* positive) {
   if (!takes()) return false;
   const std::vector<SymbolId> symbols = difference.symbols();
-  if (std::none_of(symbols.begin(), symbols.end(), [](SymbolId s) { return current_env->may_be_one(s); })) return false;
+  if (std::none_of(symbols.begin(), symbols.end(), [](SymbolId s) { return ShapeEnv::current()->may_be_one(s); })) return false;
   *positive = is_positive(difference);
   return *positive || is_positive(-difference);
 }
 
 bool ShapeEnv::take(DimGuard::Relation relation, const Dim& a, const Dim& b, bool outcome) {
-  current_env->taken_.push_back(DimGuard{relation, a, b, current_env->location ? current_env->location() : ""});
+  ShapeEnv::current()->taken_.push_back(DimGuard{relation, a, b, ShapeEnv::current()->location ? ShapeEnv::current()->location() : ""});
   return assume(outcome);
 }
 
@@ -389,7 +383,7 @@ namespace {
 bool asks_for_one(const Dim& size, const Dim& one) {
   if (!one.is_constant() || one.constant() != 1 || size.is_constant()) return false;
   const std::vector<SymbolId> symbols = size.symbols();
-  return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return current_env->may_be_one(s); }) &&
+  return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return ShapeEnv::current()->may_be_one(s); }) &&
          hinted(size).value_or(0) >= 1;
 }
 }  // namespace
@@ -406,7 +400,7 @@ bool operator==(const Dim& a, const Dim& b) {
   if (ShapeEnv::takes())
     for (const auto& [size, one] : {std::pair(&a, &b), std::pair(&b, &a)})
       if (asks_for_one(*size, *one)) {
-        current_env->guard(DimGuard{DimGuard::GreaterEqual, *size, 1});
+        ShapeEnv::current()->guard(DimGuard{DimGuard::GreaterEqual, *size, 1});
         return ShapeEnv::take(DimGuard::NotEqual, *size, 1, false);
       }
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
@@ -415,11 +409,11 @@ bool operator==(const Dim& a, const Dim& b) {
     if (!differ || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if (differ && ShapeEnv::may_assume()) return ShapeEnv::assume(false);
-      if (!(ha = asked(a, true)) || !(hb = asked(b, true))) undecidable(a, " equals ", b);
+      if (!(ha = asked(a, SizeAnswers::Need::Necessary)) || !(hb = asked(b, SizeAnswers::Need::Necessary))) undecidable(a, " equals ", b);
     }
   }
   bool equal = *ha == *hb;
-  current_env->guard(DimGuard{equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
+  ShapeEnv::current()->guard(DimGuard{equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
   return equal;
 }
 
@@ -428,7 +422,7 @@ bool operator<(const Dim& a, const Dim& b) {
   if (std::optional<int64_t> low = lower_bound(b - a - 1); low && *low >= 0) return true;
   if (std::optional<int64_t> low = lower_bound(a - b); low && *low >= 0) return false;
   bool positive = false;
-  if (current_env && current_env->laying_out_ && ShapeEnv::take_to_differ(b - a, &positive))
+  if (ShapeEnv::current() && ShapeEnv::current()->laying_out_ && ShapeEnv::take_to_differ(b - a, &positive))
     return ShapeEnv::take(positive ? DimGuard::Less : DimGuard::GreaterEqual, a, b, positive);
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
   if (!ha || !hb) {
@@ -436,11 +430,11 @@ bool operator<(const Dim& a, const Dim& b) {
     if ((!is_less && !is_not) || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if ((is_less || is_not) && ShapeEnv::may_assume()) return ShapeEnv::assume(is_less);
-      if (!(ha = asked(a, true)) || !(hb = asked(b, true))) undecidable(a, " is less than ", b);
+      if (!(ha = asked(a, SizeAnswers::Need::Necessary)) || !(hb = asked(b, SizeAnswers::Need::Necessary))) undecidable(a, " is less than ", b);
     }
   }
   bool less = *ha < *hb;
-  current_env->guard(DimGuard{less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
+  ShapeEnv::current()->guard(DimGuard{less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
   return less;
 }
 
@@ -476,127 +470,6 @@ bool DimGuard::holds(const std::function<Dim(SymbolId)>& value_of) const {
     case Less: return a < b;
     default: return a >= b;
   }
-}
-
-// ---- ShapeEnv -------------------------------------------------------------------------------------------------------
-
-namespace {
-// Ids are unique in the process, so that dims of two environments never look alike.
-std::atomic<SymbolId> next_symbol{0};
-}  // namespace
-
-Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name, int64_t least) {
-  SymbolId id = next_symbol++;
-  if (name.empty()) name = (hint ? "s" : "u") + std::to_string(symbols_.size());
-  symbols_[id] = {hint, std::move(name), hint ? least : 0, !hint};
-  return Dim::symbol(id);
-}
-
-Dim ShapeEnv::make_size(int64_t hint) {
-  const Dim d = make_symbol(hint, {}, 1);
-  symbols_.at(d.symbols().at(0)).may_be_one = true;
-  return d;
-}
-
-bool ShapeEnv::may_be_one(SymbolId id) const {
-  auto it = symbols_.find(id);
-  return it != symbols_.end() && it->second.may_be_one;
-}
-
-Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
-  if (EqualSources* equal = EqualSources::current()) source = equal->first(source);
-  auto [it, is_new] = found_.try_emplace({what, source});
-  if (is_new) it->second = make_symbol(std::nullopt);
-  return it->second;
-}
-
-std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
-  auto it = symbols_.find(id);
-  return it == symbols_.end() ? std::nullopt : it->second.hint;
-}
-
-bool ShapeEnv::is_unbacked(SymbolId id) const {
-  auto it = symbols_.find(id);
-  return it != symbols_.end() && it->second.unbacked;
-}
-
-void ShapeEnv::set_hint(SymbolId id, int64_t value) { symbols_.at(id).hint = value; }
-
-bool ShapeEnv::knows(const Dim& size, bool firmly) {
-  SizeAnswers* answers = current_env == this ? current_answers : nullptr;
-  for (SymbolId s : size.symbols())
-    if (!hint(s) && !(answers && answers->find(s, firmly))) return false;
-  return true;
-}
-
-int64_t ShapeEnv::least(SymbolId id) const {
-  auto it = symbols_.find(id);
-  return it == symbols_.end() ? 0 : it->second.least;
-}
-
-const std::string& ShapeEnv::name(SymbolId id) const {
-  static const std::string unknown = "s?";
-  auto it = symbols_.find(id);
-  return it == symbols_.end() ? unknown : it->second.name;
-}
-
-void ShapeEnv::guard(DimGuard g) {
-  for (const DimGuard& known : guards_)
-    if (known.relation == g.relation && known.left.same(g.left) && known.right.same(g.right)) return;
-  if (location && g.where.empty()) g.where = location();
-  guards_.push_back(std::move(g));
-}
-
-NumberPtr ShapeEnv::make_number(double hint) {
-  number_hints_.push_back(hint);
-  return NumberExpr::input(number_hints_.size() - 1);
-}
-
-double ShapeEnv::specialize(const NumberPtr& number) {
-  const double value = number->hinted(*this);
-  guard(NumberGuard{NumberGuard::Equal, true, number, NumberExpr::constant(value)});
-  return value;
-}
-
-void ShapeEnv::guard(NumberGuard g) {
-  for (const auto& known : number_guards_)
-    if (known->relation == g.relation && known->left->same(*g.left) && known->right->same(*g.right)) return;
-  if (location) g.where = location();
-  number_guards_.push_back(std::make_shared<const NumberGuard>(std::move(g)));
-}
-
-ShapeEnv* ShapeEnv::current() { return current_env; }
-ShapeEnv::Scope::Scope(ShapeEnv& env, SizeAnswers* answers)
-    : previous_(std::exchange(current_env, &env)), previous_answers_(std::exchange(current_answers, answers)) {}
-ShapeEnv::Scope::~Scope() {
-  current_env = previous_;
-  current_answers = previous_answers_;
-}
-SizeAnswers* ShapeEnv::Scope::answers() { return current_answers; }
-
-ShapeEnv::LayingOut::LayingOut() : env_(current_env) {
-  if (env_) before_ = std::exchange(env_->laying_out_, true);
-}
-ShapeEnv::LayingOut::~LayingOut() {
-  if (env_) env_->laying_out_ = before_;
-}
-
-ShapeEnv::Exactly::Exactly() : env_(current_env) {
-  if (env_) before_ = std::exchange(env_->exact_, true);
-}
-ShapeEnv::Exactly::~Exactly() {
-  if (env_) env_->exact_ = before_;
-}
-
-ShapeEnv::Asking::Asking(bool insists) : env_(current_env) {
-  if (!env_) return;
-  before_ = std::exchange(env_->asks, true);
-  insisted_ = std::exchange(env_->insists, insists);
-}
-ShapeEnv::Asking::~Asking() {
-  if (!env_) return;
-  env_->asks = before_;
-  env_->insists = insisted_;
 }
 
 }  // namespace thunder

@@ -122,10 +122,14 @@ struct NumberGuard;
 /// Finds the sizes of a program that only a run can tell.
 class SizeAnswers {
  public:
+  enum class Need : uint8_t {
+    Useful,    ///< the program can be compiled without the value
+    Necessary  ///< it cannot
+  };
   virtual ~SizeAnswers() = default;
   /// Sets the hint of an unbacked symbol to its value in the call being compiled, for which operators may run.  Returns
-  /// false if this value cannot be told.  `firmly`: the program cannot be compiled without it.
-  virtual bool find(SymbolId id, bool firmly) = 0;
+  /// false if this value cannot be told.
+  virtual bool find(SymbolId id, Need need) = 0;
 };
 
 /// The symbols of one compilation, their hints, and the guards that comparisons recorded.
@@ -179,7 +183,7 @@ class ShapeEnv {
   /// Whether it is one of make_size().
   bool may_be_one(SymbolId id) const;
   /// Whether all symbols of a size have hints.  The answers of the current scope are asked for those that have none.
-  bool knows(const Dim& size, bool firmly = false);
+  bool knows(const Dim& size, SizeAnswers::Need need = SizeAnswers::Need::Useful);
 
   /// The environment that comparisons on this thread use; none outside a compilation.
   static ShapeEnv* current();

@@ -132,7 +132,7 @@ Value Numbers::value_of_size(const Dim& size) {
   if (only_run && symbols.size() == 1 && size.same(Dim::symbol(symbols[0])))
     if (Value length = acquisition_.arena()->symbol_value(symbols[0])) return length;
   for (SymbolId s : symbols)
-    if (only_run && !shapes_.hint(s)) questions_.find(s, false);
+    if (only_run && !shapes_.hint(s)) questions_.find(s, SizeAnswers::Need::Useful);
   THUNDER_CHECK(acquisition_.owns_program() && has_hints(size), NotImplemented, "jit",
                 "returning an expression of sizes that only the run knows");
   return inputs_.add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));

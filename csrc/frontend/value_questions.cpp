@@ -295,11 +295,11 @@ Arg ValueQuestions::as_number(ValueRead& r) {
 }
 
 // The program has a symbol already, which the call that finds the length binds.
-bool ValueQuestions::find(SymbolId s, bool firmly) {
+bool ValueQuestions::find(SymbolId s, Need need) {
   Value number = acquisition_.arena()->symbol_value(s);
   if (!number) return false;
   // A length that random numbers decide may be another one in each call.
-  const bool draws = std::exchange(draws_ahead, draws_ahead && firmly);
+  const bool draws = std::exchange(draws_ahead, draws_ahead && need == Need::Necessary);
   bool known = true;
   try {
     ValueRead& r = read_value(number, "size");

@@ -47,8 +47,8 @@ class ValueQuestions : public SizeAnswers {
   /// A number that only the run knows, as one of the call that is being compiled: an Arg that is a literal, or a traced
   /// number with a hint.
   Arg resolve(Value number, const std::string& what);
-  /// A length that the program computes.  `firmly`: also where random numbers decide it.
-  bool find(SymbolId s, bool firmly) override;
+  /// A length that the program computes; where random numbers decide it, only if that is necessary.
+  bool find(SymbolId s, Need need) override;
   /// Finds the symbols of a size that have no hints.  Whether all have one now.
   bool find_all(const Dim& size);
   /// Whether the number is a float that was read, which then has to be the very same in later calls.
