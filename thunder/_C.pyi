@@ -59,6 +59,12 @@ class Call:
     def executor(self) -> str: ...
 
     @property
+    def may_be_fused(self) -> bool:
+        """
+        Whether a fusion executor may take it: nobody has claimed it, or its executor yields to fusion.
+        """
+
+    @property
     def inputs(self) -> list[str]:
         """Names of the values it reads."""
 
