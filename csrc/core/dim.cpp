@@ -17,6 +17,8 @@ namespace {
 
 thread_local ShapeEnv* current_env = nullptr;
 thread_local SizeAnswers* current_answers = nullptr;
+// Ids are unique in the process, so that dims of two environments never look alike.
+std::atomic<SymbolId> next_symbol{0};
 
 int compare(const SymExpr& a, const SymExpr& b);
 
@@ -479,11 +481,6 @@ bool DimGuard::holds(const std::function<Dim(SymbolId)>& value_of) const {
 }
 
 // ---- ShapeEnv -------------------------------------------------------------------------------------------------------
-
-namespace {
-// Ids are unique in the process, so that dims of two environments never look alike.
-std::atomic<SymbolId> next_symbol{0};
-}  // namespace
 
 Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name, int64_t least) {
   SymbolId id = next_symbol++;
