@@ -14,7 +14,8 @@ NINJA    = $(shell $(PY) -c 'import importlib.metadata as m; print(next(f.locate
 BUILD    = build/$(shell $(PY) -c 'import sys; print(sys.implementation.cache_tag)')
 PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
-CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
+CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp' \
+           'tests/frontend/*.h' 'tests/frontend/*.cpp')
 EXAMPLES = $(shell git ls-files --cached --others --exclude-standard 'examples/*.cpp')
 
 .PHONY: help build demo test test-cpp test-python test-layers test-sizes test-headers test-distributed test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
@@ -60,12 +61,15 @@ test-sizes: $(STAMP)
 
 # After what compiles, because ninja knows then which headers were used.
 test-headers: $(INSTALLED)
-	@$(CMAKE) --build $(BUILD) --target _C thunder_tests
+	@$(CMAKE) --build $(BUILD) --target _C thunder_tests thunder_frontend_tests
 	$(PY) tools/check_headers.py $(BUILD) $(NINJA)
 
 test-cpp: $(INSTALLED)
-	@$(CMAKE) --build $(BUILD) --target thunder_tests
-	$(BUILD)/thunder_tests
+	@$(CMAKE) --build $(BUILD) --target thunder_tests thunder_frontend_tests
+	@status=0; \
+	$(BUILD)/thunder_tests || status=1; \
+	$(PY) tests/frontend/run.py $(BUILD) || status=1; \
+	exit $$status
 
 # Ten times the random programs of `make test`; THUNDER_FUZZ_SEED=n for others.  Then those of the front end, which say
 # how one of them is run alone, and those over tensors (tests/python/fuzz.py --programs 100000 --jobs 16 for more).

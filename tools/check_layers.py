@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds csrc/ to the order of the layers and to the folders of private names. Prints each offending line; exit status 1
-if there is one.
+"""Holds csrc/ to the order of the layers, to the order of acquisition's parts and to the folders of private names.
+Prints each offending line; exit status 1 if there is one.
 
 CMake targets hold the same order at link time; an include of a header-only part would slip through there.
 """
@@ -57,6 +57,8 @@ OTHER_MEANINGS = {
     "python": {"bindings/registry.cpp", "bindings/trace.cpp", "frontend/python_draws.cpp"},  # the same, a method, draws
 }
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# Classes that are made of parts, in order: the second is made with the first.  A part is a member of one of them.
+WHOLES = {"Tracer": "frontend/tracer.h", "Reads": "frontend/reads.h"}
 MADE_IN_THE_BUILD = {"executors/built_for.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
@@ -100,8 +102,76 @@ def problems_in(path: pathlib.Path, layer: str):
                 yield where + f"{layer} must not include <{header}>"
 
 
+def includes_of(path: pathlib.Path):
+    """Our own headers that a file includes, each with its line's number."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match and match[1] == '"':
+            yield number, match[2]
+
+
+def members_of(text: str, name: str) -> list[str]:
+    """The classes of a class's members, in order; references are no members."""
+    _, _, body = text.partition(f"class {name} ")
+    body = re.sub(r"//.*", "", body.partition("\n};")[0])
+    return [m[1] for m in re.finditer(r"^  (?:const )?([A-Z]\w*) \w+_(?:\{.*|;)", body, re.M)]
+
+
+def order_of_parts(csrc: pathlib.Path) -> dict[str, str]:
+    """The parts of acquisition in their order: from the header of each to its class.  What a whole derives from comes
+    before its parts, and the whole after them."""
+    defines = re.compile(r"^class (\w+)(?: final)?(?: :[^{;]*)? \{", re.M)
+    headers = {}
+    for path in sorted((csrc / "frontend").glob("*.h")):
+        for match in defines.finditer(path.read_text()):
+            headers[match[1]] = path.relative_to(csrc).as_posix()
+    order = {}
+    for whole, header in WHOLES.items():
+        text = (csrc / header).read_text()
+        bases = re.findall(rf"^class {whole}(?: final)? : public (\w+) \{{", text, re.M)
+        for part in bases + members_of(text, whole):
+            if headers.get(part, header) != header:
+                order[headers[part]] = part
+        order[header] = whole
+    return order
+
+
+def later_part(csrc: pathlib.Path, header: str, later: set[str], parts: set[str]) -> str | None:
+    """A part of `later` that a header is or includes, by way of headers that are no parts themselves."""
+    seen, left = set(), [header]
+    while left:
+        at = left.pop()
+        if at in later:
+            return at
+        if at in parts or at in seen or not (csrc / at).exists():
+            continue
+        seen.add(at)
+        left += [included for _, included in includes_of(csrc / at)]
+    return None
+
+
+def problems_of_parts(csrc: pathlib.Path):
+    """A part includes the parts before it alone, in its header and in its sources."""
+    order = list(order_of_parts(csrc))
+    for whole, header in WHOLES.items():
+        if header in order and order.index(header) == 0:
+            yield f"{header}: no part of {whole} was found"
+    parts = set(order)
+    sources = {}  # by the header that each includes first
+    for path in sorted((csrc / "frontend").glob("*.cpp")):
+        if first := next(includes_of(path), None):
+            sources.setdefault(first[1], []).append(path)
+    for i, part in enumerate(order):
+        later = set(order[i + 1 :])
+        for path in [csrc / part, *sources.get(part, [])]:
+            for number, header in includes_of(path):
+                if found := later_part(csrc, header, later, parts):
+                    way = f" by way of {header}" if found != header else ""
+                    yield f"csrc/{path.relative_to(csrc)}:{number}: {part} comes before {found}, which it includes{way}"
+
+
 def main() -> int:
-    found, count = [], 0
+    found, count = list(problems_of_parts(ROOT / "csrc")), 0
     for path in sorted((ROOT / "csrc").rglob("*")):
         if path.suffix not in (".h", ".cpp"):
             continue

@@ -119,7 +119,8 @@ void bind_attributes(nb::class_<Tracer>& tracer) {
       .def("dense_dims", [](Tracer& t, nb::handle o) { return t.tensors().type_of(o.ptr()).dense_dims; })
       .def("is_contiguous",
            [](Tracer& t, nb::handle o, const std::string& format) {
-             return t.located_with_answers([&] { return frontend::Layouts::has_format(t.tensors().type_of(o.ptr()), format); });
+             return t.located_with_answers(
+                 [&] { return frontend::Layouts::has_format(t.tensors().type_of(o.ptr()), format); });
            })
       .def("is_conj", [](Tracer& t, nb::handle o) { return t.aliases().is_conj(t.tensors().id_of(o.ptr())); })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.tensors().type_of(o.ptr())).str(); })

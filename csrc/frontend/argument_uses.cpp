@@ -54,7 +54,7 @@ void ArgumentUses::write_attribute_of_tensor(PyObject* proxy, PyObject* name) {
 }
 
 void ArgumentUses::met(PyObject* object) {
-  if (!object || is_tensor(object) || !arguments_->stands_for(object)) return;
+  if (!arguments_ || !object || is_tensor(object) || !arguments_->stands_for(object)) return;
   if (is_container(object)) themselves_.emplace(object, Ref::borrow(object));
   else of(Py_TYPE(object)).identity = true;
 }

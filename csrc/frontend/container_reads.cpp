@@ -36,7 +36,7 @@ void ContainerReads::read_dict_whole(PyObject* dict) {
   Ref original = log_.as_it_was(dict);
   PyObject* source = original.get();
   r.size = PyDict_GET_SIZE(source);
-  if (PyODict_Check(source) && r.size > 1) {  // its order is its own
+  if (PyODict_Check(dict) && r.size > 1) {  // its order is its own
     container_index_.emplace(dict, containers_.size());
     containers_.push_back({Ref::borrow(dict), Ref::steal(PySequence_Tuple(source)), r.size, {}});
   }
@@ -69,9 +69,10 @@ ContainerReads::ElementReads& ContainerReads::element_reads(PyObject* container)
 
 void ContainerReads::read_element(PyObject* list, PyObject* index) {
   Py_ssize_t i = PyLong_AsSsize_t(index), n = PyList_GET_SIZE(list);
-  bool inside = i >= -n && i < n;
+  const bool inside = !PyErr_Occurred() && i >= -n && i < n;
+  PyErr_Clear();
   if (i < 0 || !inside) read_length(list);
-  if (!inside) return PyErr_Clear();
+  if (!inside) return;
   if (i < 0) i += n;
   Ref key = Ref::steal(PyLong_FromSsize_t(i));
   if (log_.written(list, key.get())) return;
@@ -86,7 +87,7 @@ void ContainerReads::read_item(PyObject* object, PyObject* key) {
   uses_.ask_identity(key);
   object = shown_by(object);
   states_.see_drawn(object);
-  if (!is_tensor(object)) tracer_.draws().open_all(key);
+  if (!is_tensor(object)) draws_.open_all(key);
   if (fresh_.has(object) || is_tensor(object)) return;
   const KeepError pending;
   states_.touch(object);
@@ -166,9 +167,12 @@ bool ContainerReads::guards(const Effect& e) const {
 }
 
 void ContainerReads::watch(EnvironmentGuard& environment) {
-  for (const DictRead& r : dicts_)
-    if (PyObject* dict = r.dict.get(); !fresh_.has(dict))
-      environment.watch_entries(dict, names_.of(dict), r.entries.entries(r.places), r.size, r.order);
+  for (const DictRead& r : dicts_) {
+    PyObject* dict = r.dict.get();
+    if (fresh_.has(dict)) continue;
+    const bool order = r.order && !PyODict_Check(dict);  // of which containers_ has the order
+    environment.watch_entries(dict, names_.of(dict), r.entries.entries(r.places), r.size, order);
+  }
   for (const CellRead& r : cells_) environment.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
   for (const ElementReads& r : containers_) watch_elements(environment, r);
 }

@@ -1,8 +1,8 @@
 // What the program read of dicts, lists, sets, deques and cells.
 //
 // An entry, an element or a length is recorded with the value that the first read gave, unless the program wrote there
-// before.  Owns the records, which become guards.  Calls the names, the fresh objects, the uses of arguments, the log
-// of writes, the touched states and the reads of classes.
+// before.  Owns the records, which become guards.  Calls the drawn arrays, the names, the fresh objects, the uses of
+// arguments, the log of writes, the touched states and the reads of classes.
 #pragma once
 
 #include <deque>
@@ -16,18 +16,18 @@
 #include "frontend/environment.h"
 #include "frontend/fresh_objects.h"
 #include "frontend/object_names.h"
+#include "frontend/python_draws.h"
 #include "frontend/recorded_entries.h"
 #include "frontend/touched_states.h"
-#include "frontend/tracer.h"
 #include "frontend/write_log.h"
 
 namespace thunder::frontend {
 
 class ContainerReads {
  public:
-  ContainerReads(Tracer& tracer, ObjectNames& names, FreshObjects& fresh, ArgumentUses& uses, const WriteLog& log,
+  ContainerReads(PythonDraws& draws, ObjectNames& names, FreshObjects& fresh, ArgumentUses& uses, const WriteLog& log,
                  TouchedStates& states, ClassReads& classes)
-      : tracer_(tracer), names_(names), fresh_(fresh), uses_(uses), log_(log), states_(states), classes_(classes) {}
+      : draws_(draws), names_(names), fresh_(fresh), uses_(uses), log_(log), states_(states), classes_(classes) {}
 
   // As the observer says, of any object.
   void read_entry(PyObject* dict, PyObject* key, PyObject* value);
@@ -84,7 +84,7 @@ class ContainerReads {
   void read_element(PyObject* list, PyObject* index);
   void watch_elements(EnvironmentGuard& environment, const ElementReads& r);
 
-  Tracer& tracer_;
+  PythonDraws& draws_;
   ObjectNames& names_;
   FreshObjects& fresh_;
   ArgumentUses& uses_;

@@ -13,7 +13,7 @@ PyObject* Counters::read(PyObject* container, PyObject* key, PyObject* now) {
   if (!is_plain_number(now)) return nullptr;
   int overflow = 0;
   if (PyLong_Check(now) && (PyLong_AsLongLongAndOverflow(now, &overflow) < 2 || overflow)) return nullptr;
-  return tracer_.questions().read_counter(container, key, now).release();
+  return questions_.read_counter(container, key, now).release();
 }
 
 // Of a class itself; one that it inherits is taken as it is.

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "frontend/container_reads.h"
-#include "frontend/tracer.h"
+#include "frontend/value_questions.h"
 
 namespace thunder::frontend {
 
@@ -19,8 +19,9 @@ using CounterPlaces = std::map<std::pair<PyObject*, std::string>, Ref>;
 
 class Counters {
  public:
-  Counters(Tracer& tracer, FreshObjects& fresh, const WriteLog& log, ClassReads& classes, ContainerReads& containers)
-      : tracer_(tracer), fresh_(fresh), log_(log), classes_(classes), containers_(containers) {}
+  Counters(ValueQuestions& questions, FreshObjects& fresh, const WriteLog& log, ClassReads& classes,
+           ContainerReads& containers)
+      : questions_(questions), fresh_(fresh), log_(log), classes_(classes), containers_(containers) {}
 
   /// From here on they are symbols where the program reads them.
   void take(const CounterPlaces& places) { places_ = &places; }
@@ -33,7 +34,7 @@ class Counters {
   PyObject* read(PyObject* container, PyObject* key, PyObject* now);
   PyObject* attribute_of_class(PyTypeObject* type, PyObject* name);
 
-  Tracer& tracer_;
+  ValueQuestions& questions_;
   FreshObjects& fresh_;
   const WriteLog& log_;
   ClassReads& classes_;

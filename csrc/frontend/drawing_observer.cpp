@@ -5,7 +5,7 @@
 namespace thunder::frontend {
 
 DrawingFrames::Done DrawingObserver::done() const {
-  return {log_.size(), log_.read_written(), tracer_.builder().calls().size()};
+  return {log_.size(), log_.read_written(), acquisition_.builder().calls().size()};
 }
 
 DrawingFrames::Result DrawingObserver::kind_of(PyObject* result) const {
@@ -26,11 +26,10 @@ void DrawingObserver::called(PyObject* self, const std::string& method, PyObject
 
 PyObject* DrawingObserver::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   static PyObject* from_numpy = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch")).get(), "from_numpy");
-  PythonDraws& draws = tracer_.draws();
-  if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], PythonDraws::Memory::One).release();
+  if (callable == from_numpy && n == 1) return draws_.tensor_of(arguments[0], PythonDraws::Memory::One).release();
   Ref result;
   try {
-    result = draws.call(
+    result = draws_.call(
         callable, arguments, n, names, [this](PyObject* o) { return fresh_.is_settled(o); },
         [this](PyObject* o) { return states_.touched(o); });
   } catch (...) {

@@ -6,18 +6,19 @@
 
 #include <string>
 
+#include "frontend/acquisition.h"
 #include "frontend/fresh_objects.h"
 #include "frontend/python_draws.h"
 #include "frontend/touched_states.h"
-#include "frontend/tracer.h"
 #include "frontend/write_log.h"
 
 namespace thunder::frontend {
 
 class DrawingObserver {
  public:
-  DrawingObserver(Tracer& tracer, FreshObjects& fresh, const WriteLog& log, const TouchedStates& states)
-      : tracer_(tracer), fresh_(fresh), log_(log), states_(states) {}
+  DrawingObserver(Acquisition& acquisition, PythonDraws& draws, FreshObjects& fresh, const WriteLog& log,
+                  const TouchedStates& states)
+      : acquisition_(acquisition), draws_(draws), fresh_(fresh), log_(log), states_(states) {}
 
   /// The calls that draw and can be made as a whole.
   const DrawingCalls& found() { return frames_.found(); }
@@ -38,7 +39,8 @@ class DrawingObserver {
   DrawingFrames::Done done() const;
   DrawingFrames::Result kind_of(PyObject* result) const;
 
-  Tracer& tracer_;
+  Acquisition& acquisition_;
+  PythonDraws& draws_;
   FreshObjects& fresh_;
   const WriteLog& log_;
   const TouchedStates& states_;

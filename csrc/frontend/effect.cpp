@@ -32,6 +32,19 @@ int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
 
 int delete_attribute(PyObject* o, PyObject* name) { return set_attribute(o, name, nullptr); }
 
+// A dict in the order of the OrderedDict, which may be another one than that of the dict below it.
+Ref copy_of_ordered(PyObject* d) {
+  Ref out = Ref::steal(PyDict_New());
+  const Ref keys = Ref::steal(PyODict_Type.tp_iter(d));
+  while (PyObject* key = PyIter_Next(keys.get())) {
+    const Ref owned = Ref::steal(key);
+    PyObject* value = PyDict_GetItemWithError(d, key);
+    if (!value || PyDict_SetItem(out.get(), key, value) < 0) throw PythonError();
+  }
+  if (PyErr_Occurred()) throw PythonError();
+  return out;
+}
+
 }  // namespace
 
 // By the methods of the base, whatever the class makes of them.
@@ -58,6 +71,7 @@ bool set_contents(PyObject* container, PyObject* contents) {
 }
 
 Ref copy_of(PyObject* container) {
+  if (PyODict_Check(container)) return copy_of_ordered(container);
   if (PyDict_Check(container)) return Ref::steal(PyDict_Copy(container));
   return Ref::steal(PyAnySet_Check(container) ? PySet_New(container) : PySequence_List(container));
 }

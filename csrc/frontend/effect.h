@@ -29,7 +29,7 @@ struct Effect {
   std::optional<size_t> argument{};  ///< which of Flattened::containers is the owner
 };
 
-/// A dict or set of the same entries, or a list of the same elements.
+/// A dict or set of the same entries in the same order, or a list of the same elements.
 Ref copy_of(PyObject* container);
 bool set_contents(PyObject* container, PyObject* contents);
 /// Makes an entry of a dict its last one.  False with an exception set.

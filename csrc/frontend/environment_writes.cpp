@@ -50,8 +50,8 @@ bool EnvironmentWrites::write_instance(PyObject* object, PyObject* name, PyObjec
   const bool slot = found && is_c_descriptor(found) && (!is_tensor(object) || Py_IS_TYPE(found, &PyMemberDescr_Type));
   if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw)
     return !sets_unseen(object) ||
-           leave_to_eager(tracer_, "sets an attribute of a " + std::string(Py_TYPE(object)->tp_name) +
-                                       ", whose state cannot be seen");
+           leave_to_eager(acquisition_, "sets an attribute of a " + std::string(Py_TYPE(object)->tp_name) +
+                                            ", whose state cannot be seen");
   if (found && Py_TYPE(found)->tp_descr_set && !slot) return true;
   if (slot) {
     Ref now;
@@ -73,7 +73,7 @@ bool EnvironmentWrites::write_named(PyObject* object, PyObject* name, PyObject* 
 
 bool EnvironmentWrites::write_item(PyObject* object, PyObject* key, PyObject* value) {
   states_.see_drawn(object);
-  if (!is_tensor(object)) tracer_.draws().open_all(key);
+  if (!is_tensor(object)) draws_.open_all(key);
   if (fresh_.has(object) || is_tensor(object)) return true;
   states_.touch(object);
   if (PyDict_Check(object) && key != Py_None) return write_entry(object, key, value);
@@ -99,7 +99,7 @@ void EnvironmentWrites::will_append(PyObject* list) {
 
 void EnvironmentWrites::will_set_element(PyObject* list, PyObject* index) {
   Py_ssize_t i = PyLong_AsSsize_t(index), n = PyList_GET_SIZE(list);
-  if (i < -n || i >= n) return PyErr_Clear();
+  if (PyErr_Occurred() || i < -n || i >= n) return PyErr_Clear();
   if (i < 0) containers_.read_length(list), i += n;
   Ref key = Ref::steal(PyLong_FromSsize_t(i));
   log_.add(Effect::Element, list, key.get(), PyList_GET_ITEM(list, i));

@@ -2,23 +2,27 @@
 //
 // Says which places an instruction or a call of C code is about to change, for the log of writes.  What is deleted, or
 // changed as a whole, is read first: it has to be the same in later calls.  Owns nothing of its own.  Calls the log,
-// all reads, the uses of arguments and the touched states.
+// all reads, the uses of arguments, the touched states and the drawn arrays.  Tells the acquisition why a program is left
+// to eager.
 #pragma once
 
 #include <vector>
 
+#include "frontend/acquisition.h"
 #include "frontend/attribute_reads.h"
 #include "frontend/container_reads.h"
-#include "frontend/tracer.h"
+#include "frontend/python_draws.h"
 #include "frontend/write_log.h"
 
 namespace thunder::frontend {
 
 class EnvironmentWrites {
  public:
-  EnvironmentWrites(Tracer& tracer, FreshObjects& fresh, ArgumentUses& uses, WriteLog& log, TouchedStates& states,
-                    ClassReads& classes, ContainerReads& containers, AttributeReads& attributes)
-      : tracer_(tracer),
+  EnvironmentWrites(Acquisition& acquisition, PythonDraws& draws, FreshObjects& fresh, ArgumentUses& uses,
+                    WriteLog& log, TouchedStates& states, ClassReads& classes, ContainerReads& containers,
+                    AttributeReads& attributes)
+      : acquisition_(acquisition),
+        draws_(draws),
         fresh_(fresh),
         uses_(uses),
         log_(log),
@@ -48,7 +52,8 @@ class EnvironmentWrites {
   void will_set_element(PyObject* list, PyObject* index);
   bool guarded(const Effect& e) const;
 
-  Tracer& tracer_;
+  Acquisition& acquisition_;
+  PythonDraws& draws_;
   FreshObjects& fresh_;
   ArgumentUses& uses_;
   WriteLog& log_;

@@ -16,6 +16,7 @@
 #include "frontend/drawing_observer.h"
 #include "frontend/plain_numbers.h"
 #include "frontend/sharp_calls.h"
+#include "frontend/tracer.h"
 
 namespace thunder::frontend {
 

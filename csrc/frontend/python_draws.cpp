@@ -279,7 +279,8 @@ void PythonDraws::open(PyObject* array) {
   const auto at = arrays_.find(array);
   if (at == arrays_.end()) return;
   if (at->second.shared && !acquisition_.eager)
-    acquisition_.eager = NeedsEager{"the function uses an array of random numbers beside a tensor of the same memory", {}, true};
+    acquisition_.eager =
+        NeedsEager{"the function uses an array of random numbers beside a tensor of the same memory", {}, true};
   if (!opened_) opened_ = interpreter::current_place();
   arrays_.erase(at);
 }

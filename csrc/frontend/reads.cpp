@@ -20,7 +20,7 @@ PyObject* dtype_of_sharded(PyObject* object, PyObject* name) {
 }  // namespace
 
 Reads::Reads(Tracer& tracer, SharpEdges edges)
-    : tracer_(tracer), sharp_calls_(tracer, edges, not_kept_, fresh_, states_) {}
+    : tracer_(tracer), sharp_calls_(tracer, tracer.draws(), edges, not_kept_, fresh_, states_) {}
 
 // ---- the arguments --------------------------------------------------------------------------------------------------
 

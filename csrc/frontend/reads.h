@@ -111,16 +111,17 @@ class Reads final : public interpreter::Observer {
   WriteLog log_;
   TouchedStates states_{tracer_, tracer_.draws(), not_kept_, fresh_};
   ClassReads classes_{fresh_, log_};
-  ContainerReads containers_{tracer_, names_, fresh_, arguments_, log_, states_, classes_};
+  ContainerReads containers_{tracer_.draws(), names_, fresh_, arguments_, log_, states_, classes_};
   AttributeReads attributes_{names_, fresh_, arguments_, log_, states_, classes_, containers_};
-  EnvironmentWrites writes_{tracer_, fresh_, arguments_, log_, states_, classes_, containers_, attributes_};
+  EnvironmentWrites writes_{tracer_, tracer_.draws(), fresh_,      arguments_, log_,
+                            states_, classes_,        containers_, attributes_};
   DeepReads deep_{fresh_, arguments_, states_, containers_, attributes_, writes_};
-  Counters counters_{tracer_, fresh_, log_, classes_, containers_};
+  Counters counters_{tracer_.questions(), fresh_, log_, classes_, containers_};
   // A number may be in what the program made, or wrote to.
   PlainNumbers numbers_{tracer_.calls(), [this](PyObject* o) { return fresh_.has(o) || log_.wrote_to(o); }};
   SharpCalls sharp_calls_;
   CachingCalls caching_{fresh_};
-  DrawingObserver draws_{tracer_, fresh_, log_, states_};
+  DrawingObserver draws_{tracer_, tracer_.draws(), fresh_, log_, states_};
   OutsideCalls calls_{{.tracer = tracer_,
                        .fresh = fresh_,
                        .uses = arguments_,

@@ -34,7 +34,7 @@ bool SharpCalls::allow(PyObject* callable, PyObject* self, std::string_view name
   std::string module = origin(callable, self), unseen;
   if (self && !PyType_Check(self) && !PyModule_Check(self) && !fresh_.has(self))
     unseen = unseen_method(self, name, module);
-  if (!unseen.empty()) return leave_to_eager(tracer_, unseen);
+  if (!unseen.empty()) return leave_to_eager(acquisition_, unseen);
   const char* reason = sharp_edge(module, name);
   if (!reason) return true;
   if (reason == kInput) not_kept_.add("calls " + std::string(name) + "(), which " + reason);
@@ -43,7 +43,7 @@ bool SharpCalls::allow(PyObject* callable, PyObject* self, std::string_view name
   std::string message = "[sharp_edges] " + (module == "builtins" ? "" : module + ".") + std::string(name) + "() " +
                         reason + "\n  at " + interpreter::current_place().str();
   // What the acquisition shows makes some of the draws parts of a call that is no sharp edge.
-  if (of_random(module) && tracer_.draws().calls) {
+  if (of_random(module) && python_draws_.calls) {
     draws_.push_back(std::move(message));
     return true;
   }
@@ -77,7 +77,7 @@ void SharpCalls::will_change_global_generator(PyObject* callable) {
 }
 
 void SharpCalls::tell_draws() {
-  if (const auto& place = tracer_.draws().opened()) {
+  if (const auto& place = python_draws_.opened()) {
     const std::string does = "reads an array of random numbers, for each of which the function is compiled";
     not_kept_.add(does, *place);
     if (edges_ != SharpEdges::Allow) draws_.push_back("[sharp_edges] the function " + does + "\n  at " + place->str());

@@ -9,10 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "frontend/acquisition.h"
 #include "frontend/fresh_objects.h"
 #include "frontend/not_kept.h"
+#include "frontend/python_draws.h"
 #include "frontend/touched_states.h"
-#include "frontend/tracer.h"
 
 namespace thunder::frontend {
 
@@ -21,8 +22,14 @@ enum class SharpEdges { Allow, Warn, Error };
 
 class SharpCalls {
  public:
-  SharpCalls(Tracer& tracer, SharpEdges edges, NotKept& not_kept, FreshObjects& fresh, TouchedStates& states)
-      : tracer_(tracer), edges_(edges), not_kept_(not_kept), fresh_(fresh), states_(states) {}
+  SharpCalls(Acquisition& acquisition, const PythonDraws& draws, SharpEdges edges, NotKept& not_kept,
+             FreshObjects& fresh, TouchedStates& states)
+      : acquisition_(acquisition),
+        python_draws_(draws),
+        edges_(edges),
+        not_kept_(not_kept),
+        fresh_(fresh),
+        states_(states) {}
 
   /// Before a call of a C function or method: false, with an exception set, if it cannot be made.
   bool allow(PyObject* callable, PyObject* self, std::string_view name);
@@ -37,7 +44,8 @@ class SharpCalls {
  private:
   bool tell(const std::string& message) const;
 
-  Tracer& tracer_;
+  Acquisition& acquisition_;
+  const PythonDraws& python_draws_;
   SharpEdges edges_;
   NotKept& not_kept_;
   FreshObjects& fresh_;

@@ -48,8 +48,9 @@ bool TensorMemory::is_conj(TensorId id) const {
 void TensorMemory::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
   const Storage& s = storage_of(t);
   const std::vector<const Call*>& path = tensors_[t].path;
-  const bool leaf = (s.leaf && s.base.requires_grad()) || s.made_leaf || tensors_[t].made_leaf;
-  THUNDER_CHECK(!(grad_enabled && leaf && !leaves_graph(path)), Runtime, op, path.empty() ? "" : "a view of ",
+  const bool itself = tensors_[t].made_leaf, leaf = (s.leaf && s.base.requires_grad()) || s.made_leaf;
+  THUNDER_CHECK(!(grad_enabled && (itself || (leaf && !leaves_graph(path)))), Runtime, op,
+                itself || path.empty() ? "" : "a view of ",
                 "a leaf Variable that requires grad is being used in an in-place operation.");
   if (!grad_enabled || leaves_graph(path)) return;
   for (const Call* view : path)

@@ -109,7 +109,8 @@ std::optional<TensorId> Tensors::add_sharded(PyObject* tensor) {
 void Tensors::add_captured(PyObject* tensor) {
   if (proxies_.knows(tensor) || add_sharded(tensor) || hooks().sharded(tensor)) return;
   if (const std::string kind = hooks().other_kind_of_tensor(tensor); !kind.empty())
-    acquisition_.eager_if_it_fails = NeedsEager{cat("the module has a parameter or buffer ", kind), Ref::borrow(tensor)};
+    acquisition_.eager_if_it_fails =
+        NeedsEager{cat("the module has a parameter or buffer ", kind), Ref::borrow(tensor)};
   else add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
 

@@ -7,6 +7,7 @@
 //   inputs            the inputs of the computation, with their sources
 //   tensors           which tensor an object is; tensors from outside become inputs
 //   questions         values of tensors that the program asks for
+//   Python draws      calls that draw random numbers by Python's or NumPy's generators
 //   constants         tensors of known value, and numbers in the place of tensors
 //   numbers           traced numbers, sizes among them
 //   strided views     as_strided()

@@ -74,17 +74,32 @@ Ref WriteLog::as_it_was(PyObject* container) const {
   return changed(container) ? effects_[of(container).front()].before : Ref::borrow(container);
 }
 
+namespace {
+
+// Those of these keys that a dict has stand in this order, behind all others.
+void put_in_order(PyObject* dict, const std::vector<Ref>& keys) {
+  for (const Ref& key : keys) {
+    PyObject* value = PyDict_GetItemWithError(dict, key.get());
+    if (!value) continue;
+    const Ref held = Ref::borrow(value);
+    if (!move_to_end(dict, key.get(), value)) PyErr_Clear();
+  }
+}
+
+}  // namespace
+
 Ref WriteLog::dict_as_it_was(PyObject* container) const {
   const std::vector<size_t>& effects = of(container);
   for (size_t i : effects)
     if (effects_[i].kind == Effect::Contents) return effects_[i].before;
   if (effects.empty()) return Ref::borrow(container);
-  Ref dict = Ref::steal(PyDict_Copy(container));
+  Ref dict = copy_of(container);
   for (size_t i : effects) {
     const Effect& e = effects_[i];
     if (e.before) PyDict_SetItem(dict.get(), e.key.get(), e.before.get());
     else if (PyDict_DelItem(dict.get(), e.key.get()) < 0) PyErr_Clear();
   }
+  if (const auto order = orders_.find(container); order != orders_.end()) put_in_order(dict.get(), order->second);
   return dict;
 }
 
@@ -140,13 +155,7 @@ void WriteLog::will_delete(PyObject* dict, PyObject* key) {
 }
 
 void WriteLog::restore_orders() {
-  for (const auto& [dict, keys] : orders_)
-    for (const Ref& key : keys) {
-      PyObject* value = PyDict_GetItemWithError(dict, key.get());
-      if (!value) continue;
-      Ref held = Ref::borrow(value);
-      if (!move_to_end(dict, key.get(), value)) PyErr_Clear();
-    }
+  for (const auto& [dict, keys] : orders_) put_in_order(dict, keys);
   orders_.clear();
 }
 

@@ -226,8 +226,8 @@ Outcome<frontend::Acquired> Acquirer::trace(Tracer& tracer) {
   const bool fits = keeping_.once && learned_.knows(reads);
   if (learned_.learn(reads) && !fits && key.text_now() != key.flat.key) return again::OtherKey{};
   if (tracer.eager) return *tracer.eager;
-  return or_refuse<frontend::Acquired>(
-      tracer, false, [&] { return finish(reads, tracer, std::get<Ref>(std::move(result)), copies); });
+  return or_refuse<frontend::Acquired>(tracer, false,
+                                       [&] { return finish(reads, tracer, std::get<Ref>(std::move(result)), copies); });
 }
 
 }  // namespace thunder

@@ -60,10 +60,10 @@ struct CacheEntry {
   std::unique_ptr<Symbols> symbols;  // null: the program is for constant numbers
   std::vector<Source> sources;
   FixedInputs fixed;
-  bool asks_for_leaves = false;   // some source must be a leaf, or becomes one
-  bool by_place = false;          // where the tensors lie in their memory matters
-  uint64_t last_use = 0;          // in calls of the function
-  bool used_again = false;        // in a call that it was not compiled for
+  bool asks_for_leaves = false;  // some source must be a leaf, or becomes one
+  bool by_place = false;         // where the tensors lie in their memory matters
+  uint64_t last_use = 0;         // in calls of the function
+  bool used_again = false;       // in a call that it was not compiled for
   // Why calls run the function itself.
   struct Eager {
     std::string why;

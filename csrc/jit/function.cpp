@@ -30,8 +30,7 @@ std::shared_ptr<CacheEntry> JitFunction::compile_acquired(AcquiredProgram& progr
     return nullptr;
   }
   std::shared_ptr<CacheEntry> e = program.entry;
-  std::shared_ptr<const CompileRecord> record =
-      builder.build(!inspection_.keeping.once && !tracer.calls().speaks());
+  std::shared_ptr<const CompileRecord> record = builder.build(!inspection_.keeping.once && !tracer.calls().speaks());
   add_inputs(*e, key, program.acquired, tracer.shapes(), steps_, learned_);
   inspection_.take(std::move(record), *e);
   e->be_for(key);

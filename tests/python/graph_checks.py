@@ -167,7 +167,7 @@ def warm(nets, calls=2):
 
 
 def automatic(f, recorder=None, **options):
-    """`thunder.jit(f)` with another recorder in the place of the default one: a recorder whose times the test decides."""
+    """`thunder.jit(f)` with another recorder than the default one, whose times the test decides."""
     before = thunder._graphs._automatic
     thunder._graphs._automatic = recorder or (recorder_on_gpu() if ON_GPU else Recorder())
     try:

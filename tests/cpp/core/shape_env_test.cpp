@@ -21,16 +21,18 @@ Texts texts(const std::vector<DimGuard>& guards) {
 SymbolId id(const Dim& symbol) { return symbol.symbols().at(0); }
 
 /// Answers each question with a number, and counts the questions.
-struct Oracle {
-  Oracle(ShapeEnv& env, std::optional<int64_t> answer) {
-    env.ask = [this, &env, answer](SymbolId s, bool firmly) {
-      ++asked;
-      firmly_asked += firmly;
-      if (answer) env.set_hint(s, *answer);
-      return answer.has_value();
-    };
+struct Oracle : SizeAnswers {
+  Oracle(ShapeEnv& env, std::optional<int64_t> answer) : env(env), answer(answer) {}
+  bool find(SymbolId s, Need need) override {
+    ++asked;
+    necessary += need == Need::Necessary;
+    if (answer) env.set_hint(s, *answer);
+    return answer.has_value();
   }
-  int asked = 0, firmly_asked = 0;
+
+  ShapeEnv& env;
+  std::optional<int64_t> answer;
+  int asked = 0, necessary = 0;
 };
 
 // ---- symbols --------------------------------------------------------------------------------------------------------
@@ -116,8 +118,8 @@ TEST_CASE("ShapeEnv: checks that only a run decides are kept as they came") {
 
 TEST_CASE("ShapeEnv: who can tell a length is asked where nothing else decides") {
   ShapeEnv env;
-  ShapeEnv::Scope scope(env);
   Oracle oracle(env, 5);
+  ShapeEnv::Scope scope(env, &oracle);
   const Dim u = env.make_symbol(std::nullopt, "u");
   CHECK(u != 1);
   CHECK(u + 1 > u);
@@ -129,18 +131,59 @@ TEST_CASE("ShapeEnv: who can tell a length is asked where nothing else decides")
   CHECK(texts(env.guards()) == Texts{"u == 5", "u < 6"});
 }
 
-TEST_CASE("ShapeEnv: an integer that cannot be done without is asked for firmly") {
+TEST_CASE("ShapeEnv: an integer that cannot be done without is necessary") {
   ShapeEnv env;
-  ShapeEnv::Scope scope(env);
   Oracle oracle(env, 5);
+  ShapeEnv::Scope scope(env, &oracle);
   CHECK(env.make_symbol(std::nullopt, "u").constant() == 5);
-  CHECK(oracle.firmly_asked == 1);
+  CHECK(oracle.necessary == 1);
+}
+
+TEST_CASE("ShapeEnv: a scope without answers runs nothing") {
+  ShapeEnv env;
+  Oracle oracle(env, 5);
+  ShapeEnv::Scope scope(env);
+  const Dim u = env.make_symbol(std::nullopt, "u");
+  CHECK(ShapeEnv::Scope::answers() == nullptr);
+  CHECK(u != 1);
+  CHECK(env.assumed());
+  CHECK_THROWS_AS((void)(u == 5), Error);
+  CHECK_THROWS_AS((void)u.constant(), Error);
+  CHECK_FALSE(env.knows(u));
+  CHECK(oracle.asked == 0);
+  CHECK(env.guards().empty());
+}
+
+TEST_CASE("ShapeEnv: answers are those of the innermost scope, and the scope before gets its own back") {
+  ShapeEnv env, other;
+  Oracle outer(env, 5), inner(env, 6);
+  const Dim u = env.make_symbol(std::nullopt, "u"), v = env.make_symbol(std::nullopt, "v");
+  const Dim w = env.make_symbol(std::nullopt, "w");
+  const ShapeEnv::Scope scope(env, &outer);
+  {
+    const ShapeEnv::Scope within(env, &inner);
+    CHECK(u == 6);
+  }
+  CHECK(v == 5);
+  {
+    const ShapeEnv::Scope without(env);
+    CHECK_THROWS_AS((void)(w == 5), Error);
+  }
+  {
+    const ShapeEnv::Scope elsewhere(other, &inner);  // another environment's sizes are not its to find
+    CHECK_FALSE(env.knows(w));
+  }
+  CHECK(outer.asked == 1);
+  CHECK(inner.asked == 1);
+  CHECK(env.knows(w));
+  CHECK(env.hint(id(w)) == 5);
+  CHECK(outer.asked == 2);
 }
 
 TEST_CASE("ShapeEnv: Asking asks before it assumes") {
   ShapeEnv env;
-  ShapeEnv::Scope scope(env);
   Oracle oracle(env, 1);
+  ShapeEnv::Scope scope(env, &oracle);
   const Dim u = env.make_symbol(std::nullopt, "u");
   {
     ShapeEnv::Asking asking;
@@ -155,8 +198,8 @@ TEST_CASE("ShapeEnv: Asking asks before it assumes") {
 
 TEST_CASE("ShapeEnv: Asking assumes what nobody can tell, and is an error where it insists") {
   ShapeEnv env;
-  ShapeEnv::Scope scope(env);
   Oracle oracle(env, std::nullopt);
+  ShapeEnv::Scope scope(env, &oracle);
   const Dim u = env.make_symbol(std::nullopt, "u");
   {
     ShapeEnv::Asking asking;
