@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/rewrite.h"
+#include "core/shown_name.h"
 
 namespace thunder {
 
@@ -57,7 +58,7 @@ Arg Builder::call_named(std::string_view name, ArgList positional, std::vector<s
       op && (!op->schema.overload.empty() || registry.overloads(name).size() <= 1)) {
     std::string why;
     std::optional<ArgList> args = thunder::bind(op->schema, positional, keyword, &why);
-    THUNDER_CHECK(args, Type, op->schema.name, why);
+    THUNDER_CHECK(args, Type, shown_name(op->schema), why);
     return call(*op, std::move(*args));
   }
   std::string reasons;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/shown_name.h"
 #include "core/syntax.h"
 
 namespace thunder {
@@ -316,35 +317,36 @@ std::optional<ArgList> bind(const Schema& schema, const ArgList& positional,
   size_t next = 0;
   for (size_t i = 0; i < positional.size(); ++i, ++next) {
     if (next >= n || schema.params[next].keyword_only)
-      return fail(schema.name, "() takes ", next, " positional arguments but ", positional.size(), " were given");
+      return fail(shown_name(schema), "() takes ", next, " positional arguments but ", positional.size(),
+                  " were given");
     const Param& p = schema.params[next];
     if (p.varargs && !positional[i].is_sequence() && !positional[i].is_none()) {
       ArgList rest(positional.begin() + static_cast<long>(i), positional.end());
       out[next] = Arg::list(std::move(rest));
       given[next] = true;
-      if (!accepts(p, out[next])) return fail(schema.name, "(): argument '", p.name, "' has the wrong type");
+      if (!accepts(p, out[next])) return fail(shown_name(schema), "(): argument '", p.name, "' has the wrong type");
       i = positional.size();
       break;
     }
     if (!accepts(p, positional[i]))
-      return fail(schema.name, "(): argument '", p.name, "' (position ", i + 1, ") has the wrong type");
+      return fail(shown_name(schema), "(): argument '", p.name, "' (position ", i + 1, ") has the wrong type");
     out[next] = adapt(p, positional[i]);
     given[next] = true;
   }
   for (const auto& [name, value] : keyword) {
     int i = schema.index_of(name);
     if (i < 0) i = schema.index_of(torch_parameter(name));
-    if (i < 0) return fail(schema.name, "() got an unexpected keyword argument '", name, "'");
-    if (given[i]) return fail(schema.name, "() got multiple values for argument '", name, "'");
+    if (i < 0) return fail(shown_name(schema), "() got an unexpected keyword argument '", name, "'");
+    if (given[i]) return fail(shown_name(schema), "() got multiple values for argument '", name, "'");
     const Param& p = schema.params[i];
-    if (!accepts(p, value)) return fail(schema.name, "(): argument '", name, "' has the wrong type");
+    if (!accepts(p, value)) return fail(shown_name(schema), "(): argument '", name, "' has the wrong type");
     out[i] = adapt(p, value);
     given[i] = true;
   }
   for (size_t i = 0; i < n; ++i) {
     if (given[i]) continue;
     const Param& p = schema.params[i];
-    if (!p.default_value) return fail(schema.name, "() missing required argument '", p.name, "'");
+    if (!p.default_value) return fail(shown_name(schema), "() missing required argument '", p.name, "'");
     out[i] = *p.default_value;
   }
   return out;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/shown_name.h"
 #include "frontend/dtensors.h"
 #include "frontend/kinds.h"
 #include "frontend/large_ints.h"
@@ -165,18 +166,10 @@ PyObject* argument(const Op& op, const std::string& name, PyObject* args, PyObje
   return place < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, place) : nullptr;
 }
 
-// The function that the user called: batch_norm for torch.batch_norm_functional.
-std::string user_name(const Op& op) {
-  const std::string& name = op.python.empty() ? op.schema.name : op.python.front();
-  const std::string last = name.substr(name.rfind('.') + 1);
-  constexpr std::string_view kFunctional = "_functional";
-  return last.ends_with(kFunctional) ? last.substr(0, last.size() - kFunctional.size()) : last;
-}
-
 }  // namespace
 
 Arg TorchCalls::write_arguments(const Op& op, const Arg& result, PyObject* args, PyObject* kwargs) {
-  const std::string name = user_name(op);
+  const std::string name(shown_name(op.schema));
   ArgList results = result.items();
   const size_t own = results.size() - op.writes.size();
   for (size_t i = 0; i < op.writes.size(); ++i) {
@@ -193,7 +186,7 @@ Ref TorchCalls::apply(const std::string& op, PyObject* args, PyObject* kwargs, b
   TorchFunction f;
   f.op = op;
   f.in_place = in_place;
-  return record(f, args, kwargs);
+  return acquisition_.located([&] { return record(f, args, kwargs); });
 }
 
 Ref TorchCalls::handle(PyObject* func, PyObject* args, PyObject* kwargs) {

@@ -4,6 +4,7 @@ Marked `gpu` with `--device`; on the CPU the text for CUDA is compiled where the
 """
 
 import copy
+import re
 
 import fake_cuda
 import pytest
@@ -276,3 +277,68 @@ def test_a_bias_on_a_gpu_is_an_addition(transposed):
     assert ", None, [1, 1]" in next(c for c in forward if c.startswith("torch.convolution("))
     assert any("add" in c for c in forward)
     assert "[False, True, False]" in next(c for c in backward if "convolution_backward" in c)
+
+
+# What eager refuses; (arguments behind the input, what the message says), for an input of three channels.
+REFUSED = {
+    "too many means": ({"running_mean": torch.zeros(4)}, "running_mean should contain 3 elements not 4"),
+    "too many variances": ({"running_var": torch.ones(4)}, "running_var should contain 3 elements not 4"),
+    "too many weights": ({"weight": torch.ones(4)}, "weight should contain 3 elements not 4"),
+    "too many biases": ({"bias": torch.ones(4)}, "bias should contain 3 elements not 4"),
+    "means in a matrix": ({"running_mean": torch.zeros(3, 1)}, "running_mean should have 1 dimension not 2"),
+    "no variance": ({"running_var": None}, None),
+    "no mean": ({"running_mean": None}, None),
+    "eps below 0": ({"eps": -1.0}, "batch_norm.* eps must be"),
+    "momentum": ({"momentum": "a"}, r"batch_norm\(\): argument 'momentum'"),
+    "training": ({"training": 1}, r"batch_norm\(\): argument 'training'"),
+    "a list for a mean": ({"running_mean": [0.0, 0.0, 0.0]}, r"batch_norm\(\): argument 'running_mean'"),
+}
+REFUSED_DTYPES = {
+    "statistics in float64": {"running_mean": torch.zeros(3).double(), "running_var": torch.ones(3).double()},
+    "one in float64": {"running_mean": torch.zeros(3).double()},
+    "integers": {"running_mean": torch.zeros(3).long(), "running_var": torch.ones(3).long()},
+    "weight": {"weight": torch.ones(3).double()},
+    "bias": {"weight": torch.ones(3), "bias": torch.ones(3).double()},
+    "16 bits beside 32": {"running_mean": torch.zeros(3).bfloat16(), "running_var": torch.ones(3).bfloat16()},
+    "32 bits beside a weight of 16": {"input": torch.randn(2, 3, 4).bfloat16(), "weight": torch.ones(3).bfloat16()},
+}
+
+
+def refused(wrong, training):
+    """Eager's error, and the compiled function's."""
+    given = {"input": torch.randn(2, 3, 4), "running_mean": torch.zeros(3), "running_var": torch.ones(3)}
+    given = {"training": training, **given, **wrong}
+    given = {k: v.to(DEVICE) if isinstance(v, torch.Tensor) else v for k, v in given.items()}
+
+    def f():
+        return F.batch_norm(**given)
+
+    with pytest.raises(Exception) as eager:
+        f()
+    with pytest.raises(type(eager.value)) as ours:
+        thunder.jit(f)()
+    return eager.value, ours.value
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("wrong, what", REFUSED.values(), ids=REFUSED)
+def test_wrong_arguments_raise_as_in_eager(wrong, what, training):
+    eager, ours = refused(wrong, training)
+    assert type(ours) is type(eager)
+    assert re.search(what or re.escape(str(eager)), str(ours))
+    assert "functional" not in str(ours) and "broadcast" not in str(ours)
+    assert "test_batch_norm.py" in str(ours)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="the rule is that of the CPU's kernels")
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("wrong", REFUSED_DTYPES.values(), ids=REFUSED_DTYPES)
+def test_wrong_dtypes_raise_as_in_eager(wrong, training):
+    eager, ours = refused(wrong, training)
+    assert type(ours) is type(eager)
+    assert "[batch_norm] expected" in str(ours) and "test_batch_norm.py" in str(ours)
+
+
+def test_an_instance_norm_takes_any_eps():
+    x = torch.randn(2, 3, 8, device=DEVICE)
+    torch.testing.assert_close(thunder.jit(lambda x: F.instance_norm(x, eps=0.0))(x), F.instance_norm(x, eps=0.0))

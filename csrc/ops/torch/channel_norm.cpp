@@ -3,6 +3,7 @@
 // batch_norm in training writes its running statistics.  The records here return new ones instead; the front end writes
 // them back.
 #include <cmath>
+#include <utility>
 
 #include "ops/common.h"
 #include "ops/formula.h"
@@ -23,6 +24,22 @@ DType statistics_type(const Args& a) {
 
 // ---- batch norm -----------------------------------------------------------------------------------------------------
 
+// ATen's kernels of the CPU take parameters of the input's dtype, or all in f32 beside an input of 16 bits.
+void check_parameter_dtypes(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  if (x.device.type != DeviceType::cpu) return;
+  const bool is_low = x.dtype == DType::f16 || x.dtype == DType::bf16;
+  DType expected = x.dtype;
+  bool is_first = true;
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
+    if (!given(a, name)) continue;
+    const DType t = a.tensor(name).dtype;
+    if (std::exchange(is_first, false) && is_low && t == DType::f32) expected = t;
+    THUNDER_CHECK(t == expected, Runtime, "batch_norm", "expected ", name, " to have dtype ", torch_name(expected),
+                  " beside an input of ", torch_name(x.dtype), ", got ", torch_name(t));
+  }
+}
+
 void check_batch_norm(const Args& a, bool training) {
   const TensorType& x = a.tensor("input");
   THUNDER_CHECK(x.rank() >= 2, Index, "batch_norm", "Dimension out of range (expected to be in range of [-",
@@ -36,7 +53,10 @@ void check_batch_norm(const Args& a, bool training) {
     }
     THUNDER_CHECK(a.tensor(name).numel() == x.shape[1], Runtime, "batch_norm", name, " should contain ", x.shape[1],
                   " elements not ", a.tensor(name).numel());
+    THUNDER_CHECK(!running || a.tensor(name).rank() == 1, Runtime, "batch_norm", name, " should have 1 dimension not ",
+                  a.tensor(name).rank());
   }
+  check_parameter_dtypes(a);
 }
 
 struct Moments {
@@ -254,10 +274,18 @@ Arg batch_norm_of_nothing(Builder& b, const Args& a) {
   return Arg::tuple({y.arg(), a["running_mean"], a["running_var"]});
 }
 
+// What F.batch_norm takes for eps.  One that only the run knows is taken for such.
+bool is_eps_of_batch_norm(const Arg& eps, bool training) {
+  if (!eps.is_literal_number()) return true;
+  return training ? !(eps.real() <= 0) : !(eps.real() < 0);
+}
+
 // (output, new running mean, new running variance); statistics that do not change are returned as they came.
 Arg batch_norm_functional_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   bool training = a.flag("training");
+  THUNDER_CHECK(is_eps_of_batch_norm(a["eps"], training), Value, "batch_norm", "eps must be ",
+                training ? "positive during training" : "non-negative", ", but got ", a["eps"].real());
   if ((x.rank() == 1 || training) && known_empty(x.shape)) return batch_norm_of_nothing(b, a);
   if (training && x.rank() >= 1) {
     ShapeEnv::Exactly scope;
@@ -266,6 +294,8 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
                   "Expected more than 1 value per channel when training, got input size torch.Size([", join(x.shape),
                   "])");
   }
+  THUNDER_CHECK(!training || given(a, "running_mean") == given(a, "running_var"), Value, "batch_norm",
+                "running_mean and running_var must either both be None or neither be None");
   if (training && given(a, "running_mean")) {
     Expr r = b("torch._native_batch_norm_legit_functional", a["input"], a["weight"], a["bias"], a["running_mean"],
                a["running_var"], true, a["momentum"], a["eps"]);
@@ -309,14 +339,19 @@ Arg instance_norm_functional_body(Builder& b, const Args& a) {
     return a.has(name) ? b("torch.repeat", a[name], Arg(Dims{t.shape[0]})) : Expr(b, Arg());
   };
   Expr x = torch_reshape(b("torch.contiguous", a["input"]), merged);
-  Expr r = b("torch.batch_norm_functional", x, repeated("running_mean"), repeated("running_var"), repeated("weight"),
-             repeated("bias"), training, a["momentum"], a["eps"]);
+  const Expr mean = repeated("running_mean"), var = repeated("running_var");
+  const Expr weight = repeated("weight"), bias = repeated("bias");
+  // An instance norm takes any eps.
+  const bool plain = is_eps_of_batch_norm(a["eps"], training);
+  const Expr r =
+      plain ? b("torch.batch_norm_functional", x, mean, var, weight, bias, training, a["momentum"], a["eps"])
+            : b("torch.native_batch_norm_functional", x, weight, bias, mean, var, training, a["momentum"], a["eps"]);
   auto averaged = [&](const char* name, const Expr& of_samples) {
     if (!training || !given(a, name)) return a[name];
     return b("torch.mean", torch_reshape(of_samples, {t.shape[0], t.shape[1]}), 0).arg();
   };
-  return Arg::tuple(
-      {torch_reshape(r[0], t.shape).arg(), averaged("running_mean", r[1]), averaged("running_var", r[2])});
+  return Arg::tuple({torch_reshape(r[0], t.shape).arg(), averaged("running_mean", r[plain ? 1 : 3]),
+                     averaged("running_var", r[plain ? 2 : 4])});
 }
 
 Arg instance_norm_body(Builder& b, const Args& a) {
