@@ -38,6 +38,8 @@ constexpr std::array<Info, kNumDTypes> kInfo = {{
     {"c128", "complex128", "ComplexDouble", "c10::complex<double>", 16, NumberKind::Complex},
 }};
 
+static_assert(kInfo.back().torch_name == "complex128", "a row for each DType, in the order of the enum");
+
 const Info& info(DType t) { return kInfo[static_cast<size_t>(t)]; }
 
 thread_local DType current_default = DType::f32;

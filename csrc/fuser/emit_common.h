@@ -9,20 +9,32 @@
 
 namespace thunder::fuser {
 
+// Without a default, so that -Wswitch names what a new way to join elements lacks.
 inline const char* combine_function(Combine c) {
-  constexpr const char* names[] = {"", "th_add", "th_mul", "th_max", "th_min", "th_or", "th_and"};
-  return names[static_cast<size_t>(c)];
+  switch (c) {
+    case Combine::None: break;
+    case Combine::Add: return "th_add";
+    case Combine::Mul: return "th_mul";
+    case Combine::Max: return "th_max";
+    case Combine::Min: return "th_min";
+    case Combine::Or: return "th_or";
+    case Combine::And: return "th_and";
+  }
+  return "";
 }
 
 /// What a reduction starts from.
 inline std::string identity(const Accumulator& a) {
   switch (a.combine) {
-    case Combine::Mul: return a.type + "(1)";
+    case Combine::Mul:
+    case Combine::And: return a.type + "(1)";
     case Combine::Max: return "th_lowest<" + a.type + ">()";
     case Combine::Min: return "th_highest<" + a.type + ">()";
-    case Combine::And: return a.type + "(1)";
-    default: return a.type + "(0)";
+    case Combine::None:
+    case Combine::Add:
+    case Combine::Or: break;
   }
+  return a.type + "(0)";
 }
 
 inline std::string line(int depth, const std::string& text) {

@@ -7,41 +7,39 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <string_view>
 
 #include "core/error.h"
 
 namespace thunder {
 namespace {
 
-constexpr std::array<at::ScalarType, kNumDTypes> kScalarTypes = {at::ScalarType::Bool,
-                                                                 at::ScalarType::Byte,
-                                                                 at::ScalarType::UInt16,
-                                                                 at::ScalarType::UInt32,
-                                                                 at::ScalarType::UInt64,
-                                                                 at::ScalarType::Char,
-                                                                 at::ScalarType::Short,
-                                                                 at::ScalarType::Int,
-                                                                 at::ScalarType::Long,
-                                                                 at::ScalarType::Float8_e4m3fn,
-                                                                 at::ScalarType::Float8_e4m3fnuz,
-                                                                 at::ScalarType::Float8_e5m2,
-                                                                 at::ScalarType::Float8_e5m2fnuz,
-                                                                 at::ScalarType::Float8_e8m0fnu,
-                                                                 at::ScalarType::Half,
-                                                                 at::ScalarType::BFloat16,
-                                                                 at::ScalarType::Float,
-                                                                 at::ScalarType::Double,
-                                                                 at::ScalarType::ComplexHalf,
-                                                                 at::ScalarType::ComplexFloat,
-                                                                 at::ScalarType::ComplexDouble};
+// By the name in the row of a dtype (core/dtype.cpp), which is PyTorch's.
+std::array<at::ScalarType, kNumDTypes> found_by_name() {
+  std::array<at::ScalarType, kNumDTypes> out{};
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string_view name = scalar_type_name(static_cast<DType>(i));
+    size_t t = 0;
+    while (t < c10::NumScalarTypes && name != c10::toString(static_cast<at::ScalarType>(t))) ++t;
+    THUNDER_CHECK(t < c10::NumScalarTypes, Internal, "dtype", "PyTorch has no scalar type ", name);
+    out[i] = static_cast<at::ScalarType>(t);
+  }
+  return out;
+}
+
+const std::array<at::ScalarType, kNumDTypes>& scalar_types() {
+  static const std::array<at::ScalarType, kNumDTypes> types = found_by_name();
+  return types;
+}
 
 }  // namespace
 
-at::ScalarType to_aten(DType t) { return kScalarTypes[static_cast<size_t>(t)]; }
+at::ScalarType to_aten(DType t) { return scalar_types()[static_cast<size_t>(t)]; }
 
 DType from_aten(at::ScalarType t) {
-  for (size_t i = 0; i < kScalarTypes.size(); ++i)
-    if (kScalarTypes[i] == t) return static_cast<DType>(i);
+  const auto& types = scalar_types();
+  for (size_t i = 0; i < types.size(); ++i)
+    if (types[i] == t) return static_cast<DType>(i);
   throw Error(ErrorKind::NotImplemented, cat("tensors of dtype ", c10::toString(t), " are not supported"));
 }
 

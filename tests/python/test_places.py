@@ -34,8 +34,13 @@ ROWS = {
     "operator": ("softsign", naming("softsign", "csrc", "thunder"), {"csrc/ops/torch/activation.cpp"}),
     "view": (
         "unfold",
-        without_uses(naming(r'"prims\.unfold"|"unfold\(Tensor a', "csrc", EVALUATOR)),
-        {"csrc/ops/prims/view.cpp", f"{EVALUATOR}/shape.cpp"},
+        without_uses(naming(r'"prims\.unfold"|"unfold\(Tensor a|unfold_map', "csrc", EVALUATOR)),
+        {
+            "csrc/ops/prims/view.cpp",
+            "csrc/ops/prims/view_rules.cpp",
+            "csrc/ops/prims/view_rules.h",
+            f"{EVALUATOR}/shape.cpp",
+        },
     ),
     "reduction": (
         "prod",
@@ -49,12 +54,14 @@ ROWS = {
     ),
     "dtype": (
         "u16",
-        naming(r'DType::u16|\bu16,|"uint16"', "csrc", "thunder"),
+        naming(r'DType::u16|\bu16,|"uint16"|ScalarType::UInt16', "csrc", "thunder", EVALUATOR),
         {
             "csrc/core/dtype.h",
             "csrc/core/dtype.cpp",
             "csrc/frontend/kinds.cpp",  # NumPy's scalars
             "thunder/numpy/__init__.py",
+            f"{EVALUATOR}/array.cpp",
+            f"{EVALUATOR}/bytes.cpp",
         },
     ),
     "autocast entry": ("cosine_similarity", naming("cosine_similarity", "csrc/frontend"), set()),
@@ -81,7 +88,11 @@ ROWS = {
         },
     ),
     "executor in C++ outside the tree": ("fused_loss", naming("fused_loss", "csrc", "thunder"), set()),
-    "opcode": ("BINARY_SLICE", naming("BINARY_SLICE", "csrc", "thunder"), {"csrc/frontend/interpreter/table.cpp"}),
+    "opcode": (
+        "BINARY_SLICE",
+        naming(r"BINARY_SLICE|\bbinary_slice\(", "csrc", "thunder"),
+        {f"csrc/frontend/interpreter/{file}" for file in ("table.cpp", "handlers.h", "operators.cpp")},
+    ),
 }
 
 

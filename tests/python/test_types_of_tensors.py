@@ -56,3 +56,18 @@ def test_modules():
 
     module, x = Scale(), torch.randn(4, 3)
     assert torch.equal(thunder.jit(module)(x), module(x))
+
+
+DTYPES = (
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
+    "float8_e8m0fnu float16 bfloat16 float32 float64 complex32 complex64 complex128"
+)
+
+
+@pytest.mark.parametrize("name", DTYPES.split())
+def test_a_dtype_is_the_same_on_both_sides(name):
+    dtype = getattr(torch, name)
+    f = thunder.jit(lambda x: (torch.empty_like(x), x.dtype))
+    made, read = f(torch.empty(2, dtype=dtype))
+    assert made.dtype == read == dtype
+    assert thunder.compile_stats(f)["cache_misses"] == 1

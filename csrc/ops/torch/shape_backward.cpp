@@ -9,6 +9,21 @@
 namespace thunder::ops::torch {
 namespace {
 
+/// The argument `dim` counted from 0, and a place along it.
+struct Along {
+  int64_t dim;
+  Dim place;
+};
+
+Along along(const Args& a, std::string_view place) {
+  const std::string& name = a.op().schema.name;
+  const Dims sizes = a.dims("input_sizes");
+  const int64_t dim = wrapped_dim(name, a["dim"], static_cast<int64_t>(sizes.size()));
+  THUNDER_CHECK(!sizes.empty(), Index, name, "the input has no dimension ", dim);
+  const Dim at = a.dim(place);
+  return {dim, at.is_constant() && at < 0 ? at + sizes[static_cast<size_t>(dim)] : at};
+}
+
 // Zeros of `sizes` with g at start, start + step, ... along a dimension.
 Expr embedded(const Expr& g, const Dims& sizes, size_t dim, const Dim& start, const Dim& step) {
   ArgList config;
@@ -25,19 +40,20 @@ Expr embedded(const Expr& g, const Dims& sizes, size_t dim, const Dim& start, co
 }
 
 Arg slice_backward_body(Builder& b, const Args& a) {
-  return embedded(b.expr(a["grad_output"]), a.dims("input_sizes"), static_cast<size_t>(a.integer("dim")),
-                  a.dim("start"), a.dim("step"));
+  const Along start = along(a, "start");
+  return embedded(b.expr(a["grad_output"]), a.dims("input_sizes"), static_cast<size_t>(start.dim), start.place,
+                  a.dim("step"));
 }
 
 void slice_backward_vjp(VjpContext& c) {
-  c.put("grad_output",
-        slice_dim(c.grad(), c.args().integer("dim"), c.args().dim("start"), c.args().dim("end"), c.args().dim("step")));
+  const Along start = along(c.args(), "start"), end = along(c.args(), "end");
+  c.put("grad_output", slice_dim(c.grad(), start.dim, start.place, end.place, c.args().dim("step")));
 }
 
 Arg select_backward_body(Builder& b, const Args& a) {
-  int64_t dim = a.integer("dim");
-  return embedded(unsqueeze_dims(b.expr(a["grad_output"]), {dim}), a.dims("input_sizes"), static_cast<size_t>(dim),
-                  a.dim("index"), 1);
+  const Along at = along(a, "index");
+  return embedded(unsqueeze_dims(b.expr(a["grad_output"]), {at.dim}), a.dims("input_sizes"),
+                  static_cast<size_t>(at.dim), at.place, 1);
 }
 
 void select_backward_vjp(VjpContext& c) {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "fuser/emit.h"
+#include "fuser/emit_common.h"
 #include "runtime/kernels/host_compiler.h"
 
 namespace thunder {
@@ -140,6 +140,15 @@ TEST_CASE("prelude_parts: a kernel's source is no longer than it takes") {
         "typedef long long int64;\n"
         "static inline int64 th_wrapped(int64 i, int64 n) { return i < 0 ? i + n : i; }\n" +
             kernel);
+}
+
+TEST_CASE("prelude_parts: each way to join elements has a function in both preludes") {
+  for (Combine c : {Combine::Add, Combine::Mul, Combine::Max, Combine::Min, Combine::Or, Combine::And}) {
+    const std::string name = fuser::combine_function(c);
+    CAPTURE(name);
+    CHECK(fuser::host_prelude().find(" " + name + "(T a, T b)") != std::string::npos);
+    CHECK(fuser::cuda_prelude().find(" " + name + "(T a, T b)") != std::string::npos);
+  }
 }
 
 }  // namespace

@@ -357,9 +357,11 @@ def dtype_cases():
 def backward_cases():
     g = In([3, 2, 4])
     case("slice_backward", g, X, [3, 5, 4], 1, 1, 3, 1)
+    case("slice_backward", g, X, [3, 5, 4], -2, -4, -2, 1)
     case("slice_backward", g, X, [3, 5, 4], 1, 1, 5, 2)
     case("slice_backward", In([3, 0]), X, [3, 5], 1, 2, 2, 2)
     case("select_backward", In([3, 4]), X, [3, 5, 4], 1, 2)
+    case("select_backward", In([3, 4]), X, [3, 5, 4], -2, -1)
     case("select_backward", In([3, 4], [1, 3]), X, [3, 5, 4], 1, 2)
     case("diagonal_backward", In([2, 3]), X, [3, 2, 4], 1, 0, 2)
     case("unfold_backward", In([2, 4, 2]), X, [2, 5], 1, 2, 1)
