@@ -88,6 +88,11 @@ ROWS = {
         },
     ),
     "executor in C++ outside the tree": ("fused_loss", naming("fused_loss", "csrc", "thunder"), set()),
+    "executor in Python": (
+        "triton_crossentropy",
+        naming("triton_crossentropy", "csrc", "thunder"),
+        {"thunder/executors/triton_crossentropy.py", "thunder/extend/__init__.py"},
+    ),
     "opcode": (
         "BINARY_SLICE",
         naming(r"BINARY_SLICE|\bbinary_slice\(", "csrc", "thunder"),
