@@ -26,7 +26,7 @@ class PlainNumbers {
   struct Callee {
     PyObject* callable;
     PyObject* self = nullptr;  ///< of a method
-    std::string name;          ///< of a function or method
+    std::string name = {};     ///< of a function or method
   };
   /// The operands of an instruction, as Observer::operands() says.
   void operands(interpreter::Operands kind, PyObject** first) const;
