@@ -51,6 +51,8 @@ TEST_CASE_FIXTURE(Fixture, "Numbers: a comparison of sizes is answered, and is a
   CHECK(guards() == Lines{"<", "!="});
   CHECK(operation("gt", n, integer(1)) == "True");  // for every size
   CHECK(guards().size() == 2);
+  for (const char* op : {"le", "ge", "eq"}) CHECK(operation(op, n, integer(7)) == "True");
+  for (const char* op : {"lt", "gt", "ne"}) CHECK(operation(op, n, integer(7)) == "False");
 }
 
 TEST_CASE_FIXTURE(Fixture, "Numbers: a quotient of sizes is a float of the call") {

@@ -72,6 +72,8 @@ TEST_CASE_FIXTURE(Fixture, "TouchedStates: memory that the program made is its o
   const Ref view = source.eval("memoryview(b)[1:]");
   states.touch(source["b"]);
   states.touch(view.get());
+  fresh.add(source["generator"]);
+  states.touch(source["generator"]);
   CHECK_FALSE(states.any());
 }
 

@@ -157,6 +157,44 @@ def test_an_entry_that_is_deleted_and_made_again_comes_last():
     assert worlds[1]["a"] == worlds[0]["a"] == 2.0
 
 
+def test_an_ordered_dict_that_the_program_changes_keeps_its_order():
+    state = collections.OrderedDict(a=1, b=2)
+    state.move_to_end("a")
+
+    def f(x):
+        state.update(c=3)
+        return x * 2
+
+    thunder.jit(f)(X)
+    assert list(state) == ["b", "a", "c"]
+
+
+def test_the_order_of_an_ordered_dict_is_a_guard_after_a_write():
+    state = collections.OrderedDict(a=5, b=2)
+
+    def f(x):
+        state["a"] = 5
+        return x * (2 if list(state)[0] == "a" else 3)
+
+    check(f, lambda: state.move_to_end("a"), misses=2)
+
+
+def test_a_dict_is_known_in_its_order_though_the_program_deletes_an_entry():
+    state = {}
+
+    def f(x):
+        del state["a"]
+        return x * len(list(state))
+
+    compiled = thunder.jit(f)
+    for _ in range(3):
+        state.clear()
+        state.update(a=1, b=2)
+        torch.testing.assert_close(compiled(X), X)
+        assert list(state) == ["b"]
+    assert thunder.cache_misses(compiled) == 1, thunder.explain_miss(compiled)
+
+
 def test_an_acquisition_that_raises_takes_its_writes_back():
     world = types.SimpleNamespace(n=1, values=[1.0], entries={"a": 1.0})
 

@@ -303,6 +303,15 @@ def test_a_leaf_is_not_written():
     assert_close(w.detach(), X)
 
 
+def test_a_leaf_that_the_program_makes_of_a_detached_tensor_is_not_written():
+    def f(x):
+        return x.detach().requires_grad_().add_(1)
+
+    for g in (f, thunder.jit(f)):
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            g(X.clone())
+
+
 def test_a_leaf_is_written_under_no_grad():
     def f(w):
         with torch.no_grad():
