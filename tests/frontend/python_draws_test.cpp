@@ -79,16 +79,18 @@ struct Frames {
   DrawingFrames frames;
   DrawingFrames::Done done{0, 0, 0};
 
-  void begin(const char* function, bool settled = true) {
+  void begin(const char* function) {
     frames.will_call(names[function]);
     frames.begins(done);
-    frames.is_of(names[function], nullptr, settled);
+    frames.is_of(names[function], nullptr);
   }
-  void draw() { frames.drew(names["generator"], "random", /*own=*/false, /*gives=*/true); }
+  void draw() {
+    frames.drew(names["generator"], DrawingFrames::Generator::Outside, "random", DrawingFrames::Result::Input);
+  }
   /// The innermost frame gives a number.
-  void end() { frames.ends(done, true); }
+  void end() { frames.ends(done, DrawingFrames::Result::Input); }
   /// It gives what no program takes.
-  void end_otherwise() { frames.ends(done, false); }
+  void end_otherwise() { frames.ends(done, DrawingFrames::Result::Other); }
   bool found(const char* callable) {
     DrawingCalls calls;
     calls.add(frames.found());
@@ -127,12 +129,16 @@ TEST_CASE_FIXTURE(Frames, "DrawingFrames: a function that does more is no such c
 }
 
 TEST_CASE_FIXTURE(Frames, "DrawingFrames: functions that cannot be called as a whole") {
-  SUBCASE("one that the program made") { begin("draw", /*settled=*/false); }
+  SUBCASE("one that the program made") {
+    frames.will_call(names["draw"]);
+    frames.begins(done);
+    frames.is_of(nullptr, nullptr);
+  }
   SUBCASE("one of all arguments") { begin("many"); }
   SUBCASE("a generator function") { begin("suspended"); }
   SUBCASE("one that C code calls") {
     frames.begins(done);
-    frames.is_of(names["draw"], nullptr, true);
+    frames.is_of(names["draw"], nullptr);
   }
   draw();
   end();
@@ -192,7 +198,7 @@ TEST_CASE_FIXTURE(Fixture, "PythonDraws: a call that raises is made by the progr
 
 TEST_CASE_FIXTURE(Fixture, "PythonDraws: an array that no call gave is nothing to it") {
   const Ref array = names.eval("[1]");
-  CHECK_FALSE(draws.tensor_of(array.get(), true));
+  CHECK_FALSE(draws.tensor_of(array.get(), PythonDraws::Memory::One));
   draws.open(array.get());
   draws.open_all(Ref::steal(PyTuple_Pack(1, array.get())).get());
   CHECK_FALSE(draws.opened());
