@@ -98,13 +98,13 @@ TEST_CASE_FIXTURE(Fixture, "ValueQuestions: the length of what depends on values
   const Dim size = length(argument({4}));
   const SymbolId s = size.symbols().at(0);
   CHECK(torch.ran.empty());
-  CHECK(questions.find(s, false));
+  CHECK(questions.find(s, SizeAnswers::Need::Useful));
   CHECK(torch.ran.size() == 1);
   CHECK(acquisition.shapes().hint(s) == 3);
   REQUIRE(questions.reads().size() == 1);
   CHECK_FALSE(questions.reads()[0].exact);
   CHECK(questions.reads()[0].symbol == s);
-  CHECK_FALSE(questions.find(s + 1000, false));
+  CHECK_FALSE(questions.find(s + 1000, SizeAnswers::Need::Useful));
 }
 
 TEST_CASE_FIXTURE(Fixture, "ValueQuestions: comparisons of such a length ask only where they may") {
