@@ -258,7 +258,8 @@ Dim Dim::symbol(SymbolId id) { return from_atom({SymAtom::Symbol, id, {}, {}}); 
 
 int64_t Dim::constant() const {
   if (!expr_) return value_;
-  THUNDER_CHECK(asked(*this, SizeAnswers::Need::Necessary), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
+  THUNDER_CHECK(asked(*this, SizeAnswers::Need::Necessary), Runtime, "size",
+                "a known integer is needed, got the symbolic size ", str());
   return specialize();
 }
 
@@ -368,13 +369,15 @@ bool ShapeEnv::takes() { return ShapeEnv::current() && !ShapeEnv::current()->ask
 bool ShapeEnv::take_to_differ(const Dim& difference, bool* positive) {
   if (!takes()) return false;
   const std::vector<SymbolId> symbols = difference.symbols();
-  if (std::none_of(symbols.begin(), symbols.end(), [](SymbolId s) { return ShapeEnv::current()->may_be_one(s); })) return false;
+  if (std::none_of(symbols.begin(), symbols.end(), [](SymbolId s) { return ShapeEnv::current()->may_be_one(s); }))
+    return false;
   *positive = is_positive(difference);
   return *positive || is_positive(-difference);
 }
 
 bool ShapeEnv::take(DimGuard::Relation relation, const Dim& a, const Dim& b, bool outcome) {
-  ShapeEnv::current()->taken_.push_back(DimGuard{relation, a, b, ShapeEnv::current()->location ? ShapeEnv::current()->location() : ""});
+  ShapeEnv::current()->taken_.push_back(
+      DimGuard{relation, a, b, ShapeEnv::current()->location ? ShapeEnv::current()->location() : ""});
   return assume(outcome);
 }
 
@@ -409,7 +412,8 @@ bool operator==(const Dim& a, const Dim& b) {
     if (!differ || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if (differ && ShapeEnv::may_assume()) return ShapeEnv::assume(false);
-      if (!(ha = asked(a, SizeAnswers::Need::Necessary)) || !(hb = asked(b, SizeAnswers::Need::Necessary))) undecidable(a, " equals ", b);
+      if (!(ha = asked(a, SizeAnswers::Need::Necessary)) || !(hb = asked(b, SizeAnswers::Need::Necessary)))
+        undecidable(a, " equals ", b);
     }
   }
   bool equal = *ha == *hb;
@@ -430,7 +434,8 @@ bool operator<(const Dim& a, const Dim& b) {
     if ((!is_less && !is_not) || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if ((is_less || is_not) && ShapeEnv::may_assume()) return ShapeEnv::assume(is_less);
-      if (!(ha = asked(a, SizeAnswers::Need::Necessary)) || !(hb = asked(b, SizeAnswers::Need::Necessary))) undecidable(a, " is less than ", b);
+      if (!(ha = asked(a, SizeAnswers::Need::Necessary)) || !(hb = asked(b, SizeAnswers::Need::Necessary)))
+        undecidable(a, " is less than ", b);
     }
   }
   bool less = *ha < *hb;

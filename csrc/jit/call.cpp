@@ -32,7 +32,8 @@ struct SameGradModeIfItRaises {
 }  // namespace
 
 // The result of a call that an entry fits; nothing: none does.
-std::optional<PyObject*> JitFunction::run_hit(const CallKey& key, const CallArguments& arguments, CallLock::Guard* lock) {
+std::optional<PyObject*> JitFunction::run_hit(const CallKey& key, const CallArguments& arguments,
+                                              CallLock::Guard* lock) {
   // Owned: a recursive call or another thread may clear the cache.
   const std::shared_ptr<CacheEntry> e = cache_.find(key);
   if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
