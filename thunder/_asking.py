@@ -24,11 +24,11 @@ def tensors(value):
 
 
 def without_frames(error):
-    """The error without its frames: who keeps it would else keep the tensors of all callers as well."""
-    at = error
-    while at is not None:
-        at.__traceback__ = None
-        at = at.__cause__ or at.__context__
+    """The error without its frames and causes: who keeps it would else keep the tensors of all callers as well.
+
+    The causes themselves stay as they are: one of them may be an exception that the user's code handles.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
     return error
 
 

@@ -134,6 +134,8 @@ def call_outside(function, args, kwargs):
 def _run_traced(tracer, fn, args, kwargs):
     if "torch.distributed.tensor" in sys.modules and torch.distributed.is_initialized():
         importlib.import_module(".distributed._dtensor", __package__).set_up()
+    for function, by in _replacements.pairs_of_loaded():
+        _C.replace_function(function, by)
     modules = [fn] if isinstance(fn, torch.nn.Module) else []
     for module in modules:
         parts = not is_sharded(module)

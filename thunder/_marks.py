@@ -34,7 +34,7 @@ def is_out_of_bounds(error):
 
 
 def is_internal(error):
-    """Whether it says that the compiler is wrong."""
+    """Whether it says that the compiler is wrong: by the mark, or by the text of an exception of C++'s library."""
     # nanobind turns exceptions of C++'s library into IndexError, ValueError and RuntimeError, which have no mark.
     return _mark_of(error) == "internal" or any(words in str(error) for words in _OF_THE_LIBRARY)
 

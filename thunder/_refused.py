@@ -54,8 +54,6 @@ def guarded(handler):
     return call
 
 
-
-
 def _is_of_arguments(error):
     return isinstance(error, (TypeError, OverflowError)) or is_internal(error)
 

@@ -1,6 +1,7 @@
 """What stands for functions of PyTorch's inside compiled functions; it is interpreted as the user's code is."""
 
 import itertools
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
@@ -54,6 +55,12 @@ def call_part(fn, args, kwargs=None):
 def start_thread(*args, **kwargs):
     """Of what makes or starts threads: this one alone is recorded, and numbers of threads are taken once."""
     current_tracer().leave_to_eager("the function runs threads of its own", warns=True)
+
+
+def pairs_of_loaded():
+    """As `pairs`, of modules that are slow to import, if the program has imported them."""
+    if (external_utils := sys.modules.get("torch._dynamo.external_utils")) is not None:
+        yield external_utils.is_compiling, torch.compiler.is_compiling
 
 
 def pairs():

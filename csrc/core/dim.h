@@ -161,7 +161,7 @@ class ShapeEnv {
   void guard(NumberGuard g);
   const std::vector<std::shared_ptr<const NumberGuard>>& number_guards() const { return number_guards_; }
 
-  /// Such a check costs a run, so that it is made once for each row of numbers.
+  /// Such a check costs a run, so that it is made once for each tuple of numbers.
   void guard(SizeCheck check) { checks_.push_back(std::move(check)); }
   const std::vector<SizeCheck>& checks() const { return checks_; }
 

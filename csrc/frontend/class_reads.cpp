@@ -1,5 +1,7 @@
 #include "frontend/class_reads.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
@@ -43,22 +45,26 @@ void ClassReads::read(PyTypeObject* type, PyObject* name, PyObject* found) {
   classes_[it->second].found.add(name, found);
 }
 
-// The program wrote the attribute of a base class.  Its own value needs no guard, but a class before this base must go
-// on to lack the attribute.
+// The program wrote the attribute of a base class, which needs no guard.  Each class before that base must keep its own
+// entry, or have none: a look-up could find the value that the program writes.
 void ClassReads::read_below_written(PyTypeObject* type, PyObject* name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
     auto* base_type = reinterpret_cast<PyTypeObject*>(base);
     PyObject* dict = class_dict(base);
-    const bool has = dict && PyDict_Contains(dict, name) != 0;
-    if (log_.attribute_written(base, name)) {
-      if (has) return;
-      continue;  // it was deleted
-    }
-    if (has) return read(base_type, name, class_attribute(base_type, name));
-    if (!can_change(base_type) || fresh_.has(base)) continue;
-    if (lacking_[base].add(name, nullptr)) kept_.push_back(Ref::borrow(base));
+    PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    const bool guarded = !log_.attribute_written(base, name) && can_change(base_type) && !fresh_.has(base);
+    if (guarded) add_own_entry(base, name, own);
+    if (own) return;
   }
+}
+
+void ClassReads::add_own_entry(PyObject* type, PyObject* name, PyObject* own) {
+  auto at =
+      std::find_if(own_entries_.begin(), own_entries_.end(), [&](const auto& e) { return e.first.get() == type; });
+  if (at == own_entries_.end()) at = own_entries_.emplace(at, Ref::borrow(type), RecordedEntries());
+  at->second.add(name, own);
+  if (own) fresh_.came_from_outside(own);
 }
 
 void ClassReads::read_type(PyObject* object) {
@@ -95,10 +101,11 @@ void ClassReads::watch_classes(EnvironmentGuard& environment) const {
   for (const ClassRead& r : classes_) environment.watch_class(r.type, r.found.entries());
 }
 
-void ClassReads::watch_lacking(EnvironmentGuard& environment) const {
-  for (const auto& [type, names] : lacking_)
-    environment.watch_entries(class_dict(type), cat("class ", reinterpret_cast<PyTypeObject*>(type)->tp_name),
-                              names.entries(), -1, false);
+void ClassReads::watch_own_entries(EnvironmentGuard& environment) const {
+  for (const auto& [type, entries] : own_entries_)
+    environment.watch_entries(class_dict(type.get()),
+                              cat("class ", reinterpret_cast<PyTypeObject*>(type.get())->tp_name), entries.entries(),
+                              -1, false);
 }
 
 void ClassReads::watch_functions(EnvironmentGuard& environment) const {

@@ -30,10 +30,11 @@ class ClassReads {
   void watch_types(EnvironmentGuard& environment) const;
   void watch_classes(EnvironmentGuard& environment) const;
   void watch_functions(EnvironmentGuard& environment) const;
-  void watch_lacking(EnvironmentGuard& environment) const;
+  void watch_own_entries(EnvironmentGuard& environment) const;
   template <class Visit>
   void each_value(Visit&& visit) const {
     for (const ClassRead& r : classes_) r.found.each_value(visit);
+    for (const auto& [type, entries] : own_entries_) entries.each_value(visit);
   }
 
  private:
@@ -42,14 +43,15 @@ class ClassReads {
     RecordedEntries found = {};
   };
   void read_below_written(PyTypeObject* type, PyObject* name);
+  void add_own_entry(PyObject* type, PyObject* name, PyObject* own);
 
   FreshObjects& fresh_;
   const WriteLog& log_;
   std::unordered_map<PyObject*, size_t> index_;  // into classes_
   std::vector<ClassRead> classes_;
-  std::unordered_map<PyObject*, RecordedEntries> lacking_;  // names that a class itself does not have
-  std::vector<Ref> kept_;                                   // addresses of classes stay what they are
-  KeptSet types_;                                           // objects
+  std::vector<std::pair<Ref, RecordedEntries>> own_entries_;  // of classes; null: a class itself has no such entry
+  std::vector<Ref> kept_;                                     // addresses of classes stay what they are
+  KeptSet types_;                                             // objects
   KeptSet functions_;
 };
 

@@ -38,7 +38,7 @@ PyObject* attributes(PyObject* o);
 PyObject* class_dict(PyObject* type);
 /// A staticmethod or classmethod, as it lies in a class.
 inline bool is_wrapped_method(PyObject* o) {
-  return Py_IS_TYPE(o, &PyStaticMethod_Type) || Py_IS_TYPE(o, &PyClassMethod_Type);
+  return PyObject_TypeCheck(o, &PyStaticMethod_Type) || PyObject_TypeCheck(o, &PyClassMethod_Type);
 }
 /// The function in it.
 inline Ref function_in(PyObject* wrapped) { return Ref::steal(PyObject_GetAttrString(wrapped, "__func__")); }

@@ -172,8 +172,12 @@ PyObject* OutsideCalls::call_builtin(const CMethod& m, PyObject* callable, PyObj
   if (m.name == "len" && n == 1 && is_proxy(arguments[0]))
     if (PyObject* length = parts_.tracer.numbers().length(parts_.tracer.tensors().type_of(arguments[0])).release())
       return length;
-  if (named && m.name == "getattr")
+  if (named && m.name == "getattr") {
     if (PyObject* counter = parts_.counters.attribute(arguments[0], arguments[1])) return counter;
+    if (PyModule_Check(arguments[0]))
+      if (PyObject* compiled = parts_.tracer.whether_compiled(PyModule_GetDict(arguments[0]), arguments[1]))
+        return compiled;
+  }
   if (n == 1 && (m.name == "id" || m.name == "hash")) parts_.uses.ask_identity(arguments[0]);
   if (m.name == "isinstance" && n == 2) parts_.classes.read_type(arguments[0]);
   if (m.name == "len" && n == 1) parts_.containers.read_length(arguments[0]);

@@ -77,16 +77,8 @@ PyObject* Reads::leaves(PyObject* result) {
 
 // ---- what the observer gives itself ---------------------------------------------------------------------------------
 
-// The variable that torch.compiler.is_compiling() returns is one of the process; the program has a value of its own.
-PyObject* Reads::whether_compiled(PyObject* dict, PyObject* name) {
-  static PyObject* flag = PyUnicode_InternFromString("_is_compiling_flag");
-  if (name != flag || dict != hooks().compiler_variables.get()) return nullptr;
-  tracer_.asked_whether_compiled = true;
-  return Py_NewRef(tracer_.seems_compiled ? Py_True : Py_False);
-}
-
 std::optional<PyObject*> Reads::entry(PyObject* container, PyObject* key) {
-  if (PyObject* compiled = whether_compiled(container, key)) return compiled;
+  if (PyObject* compiled = tracer_.whether_compiled(container, key)) return compiled;
   PyObject* counter = counters_.entry(container, key);
   return counter ? std::optional<PyObject*>(counter) : std::nullopt;
 }
@@ -96,7 +88,7 @@ std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
   if (PyObject* counter = counters_.attribute(object, name)) return counter;
   if (PyObject* dtype = dtype_of_sharded(object, name)) return dtype;
   if (PyModule_Check(object))
-    if (PyObject* compiled = whether_compiled(PyModule_GetDict(object), name)) return compiled;
+    if (PyObject* compiled = tracer_.whether_compiled(PyModule_GetDict(object), name)) return compiled;
   if (!tracer_.calls().language()) return std::nullopt;
   interpreter::NotInterpreting scope;
   PyObject* value = tracer_.calls().attribute(object, name);
@@ -129,7 +121,7 @@ std::vector<Effect> Reads::finish(EnvironmentGuard& environment) {
   classes_.watch_types(environment);
   caching_.watch(environment);
   classes_.watch_classes(environment);
-  classes_.watch_lacking(environment);
+  classes_.watch_own_entries(environment);
   attributes_.watch_attributes(environment);
   classes_.watch_functions(environment);
   attributes_.add_tensors(environment);

@@ -101,7 +101,6 @@ class Reads final : public interpreter::Observer {
 
  private:
   void take_back();
-  PyObject* whether_compiled(PyObject* dict, PyObject* name);
 
   Tracer& tracer_;
   NotKept not_kept_;

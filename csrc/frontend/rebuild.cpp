@@ -229,8 +229,13 @@ class Rebuilder {
 
   Ref wrapped_method(PyObject* o) {
     const Ref function = (*this)(function_in(o).get());
-    Ref out = Ref::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(Py_TYPE(o)), function.get()));
+    // The constructor of a user's class may take other arguments.
+    PyTypeObject* base = PyObject_TypeCheck(o, &PyStaticMethod_Type) ? &PyStaticMethod_Type : &PyClassMethod_Type;
+    const Ref none = Ref::steal(PyTuple_New(0)), arguments = Ref::steal(PyTuple_Pack(1, function.get()));
+    Ref out = Ref::steal(base->tp_new(Py_TYPE(o), none.get(), nullptr));
+    if (base->tp_init(out.get(), arguments.get(), nullptr) != 0) throw PythonError();
     remember(o, out);
+    set_attributes(o, out);
     return out;
   }
 

@@ -67,7 +67,7 @@ class OutputSpec {
   /// objects are those that the tracing run returned.
   Ref build(PyObject* const* leaves, const std::vector<PyObject*>& arguments) const;
   bool single() const { return single_; }
-  /// What of the result was made inside and cannot be made again, so that it serves one call; empty: nothing.
+  /// What of the result was made inside and cannot be made again, so that the program serves one call.
   const std::optional<std::string>& once() const { return once_; }
   /// Whether a DTensor of the program's is in it, which cannot be made again.
   bool holds_dtensor() const { return dtensor_; }

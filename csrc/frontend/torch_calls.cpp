@@ -186,7 +186,7 @@ Ref TorchCalls::apply(const std::string& op, PyObject* args, PyObject* kwargs, b
   TorchFunction f;
   f.op = op;
   f.in_place = in_place;
-  return acquisition_.located([&] { return record(f, args, kwargs); });
+  return acquisition_.located_with_answers([&] { return record(f, args, kwargs); });
 }
 
 Ref TorchCalls::handle(PyObject* func, PyObject* args, PyObject* kwargs) {

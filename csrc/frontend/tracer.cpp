@@ -1,5 +1,6 @@
 #include "frontend/tracer.h"
 
+#include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 
 namespace thunder::frontend {
@@ -16,6 +17,14 @@ Ref Tracer::run(PyObject* fn, PyObject* args, PyObject* kwargs) {
   std::optional<interpreter::Interpreting> scope;
   if (observer_) scope.emplace(observer_);
   return Ref::steal(PyObject_Call(fn, args, kwargs));
+}
+
+// The variable is one of the process, so that other threads see it.
+PyObject* Tracer::whether_compiled(PyObject* variables, PyObject* name) {
+  static PyObject* flag = PyUnicode_InternFromString("_is_compiling_flag");
+  if (name != flag || variables != hooks().compiler_variables.get()) return nullptr;
+  asked_whether_compiled = true;
+  return Py_NewRef(seems_compiled ? Py_True : Py_False);
 }
 
 }  // namespace thunder::frontend

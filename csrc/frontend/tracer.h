@@ -89,7 +89,9 @@ class Tracer : public Acquisition {
   }
   /// Whether the function made the object; true where that is not known.
   bool made_inside(PyObject* object) const { return !observer_ || observer_->made_inside(object); }
-  /// What torch.compiler.is_compiling() says to the program.
+  /// The value for the program, if this is the entry of PyTorch's variables which torch.compiler.is_compiling() returns;
+  /// else null.
+  PyObject* whether_compiled(PyObject* variables, PyObject* name);
   bool seems_compiled = true;
   bool asked_whether_compiled = false;
 

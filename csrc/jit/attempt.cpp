@@ -55,12 +55,13 @@ Outcome<AcquiredProgram> Acquirer::attempt() {
   AcquiredProgram out{way_.entry, *way_.key, make_tracer(), {}};
   Tracer& tracer = *out.tracer;
   Outcome<frontend::Acquired> acquired = caught<frontend::Acquired>([&] { return acquire_once(tracer); });
-  way_.read_varies = reads_varying(tracer);
-  if (std::holds_alternative<Failed>(acquired)) {
+  auto* program = std::get_if<frontend::Acquired>(&acquired);
+  const bool failed = std::holds_alternative<Failed>(acquired);
+  if (program || failed) way_.read_varies = reads_varying(tracer);
+  if (failed) {
     if (tracer.eager) return *tracer.eager;  // of a result
     if (std::optional<Again> reason = after_trace(tracer)) return std::move(*reason);
   }
-  auto* program = std::get_if<frontend::Acquired>(&acquired);
   if (!program) return reason_of<AcquiredProgram>(std::move(acquired));
   out.acquired = std::move(*program);
   if (std::optional<NeedsEager> reason = refused_leaves(out.acquired)) return std::move(*reason);

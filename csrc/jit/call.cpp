@@ -107,12 +107,13 @@ PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Ca
     if (!kept) e.let_go();
     return value.release();
   }
-  if (auto* failed = std::get_if<Failed>(&result))
-    if (!failed->by_function || inspection_.keeping.once || !function_.transform().empty() ||
-        function_.is_of_distributed())
-      failed->raise();
+  if (auto* failed = std::get_if<Failed>(&result)) {
+    const bool needs_program = !function_.transform().empty() || function_.is_of_distributed();
+    if (!failed->by_function || inspection_.keeping.once || needs_program) failed->raise();
+    lock.unlock();
+    return run_unacquired(key, arguments, std::move(failed->error));
+  }
   lock.unlock();
-  if (auto* failed = std::get_if<Failed>(&result)) return run_unacquired(key, arguments, std::move(failed->error));
   const NeedsEager& reason = std::get<NeedsEager>(result);
   return eager_.run(arguments, reason.why, reason.warns);
 }

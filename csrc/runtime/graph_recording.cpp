@@ -88,7 +88,9 @@ GraphSettings::GraphSettings(std::string name_of_function, PyObject* object, boo
   std::shared_ptr<void> name = hold(PyObject_GetAttrString(object, "device"));
   device = c10::Device(printable(get(name))).type();
   warm_up = PyObject_IsTrue(get(hold(PyObject_GetAttrString(object, "warm_up")))) == 1;
-  times = PyObject_HasAttrString(object, "timer") == 1;
+  has_timer = PyObject_HasAttrString(object, "timer") == 1;
+  THUNDER_CHECK(has_timer || device == c10::DeviceType::CUDA, Type, "graphs", "a recorder for ", printable(get(name)),
+                " has no method timer()");
 }
 
 std::string GraphSettings::refusal() const {

@@ -57,7 +57,7 @@ struct GraphSettings {
   bool automatic;
   c10::DeviceType device;
   bool warm_up;
-  bool times;  ///< the recorder has its own timer
+  bool has_timer;  ///< the recorder times runs itself
   size_t captures = 0, replays = 0, ungraphed = 0;
   std::map<std::string, size_t> why;  ///< what is not recorded, or not any more: how many programs, by the reason
   std::atomic<int64_t> bytes{0};      ///< that its recordings keep

@@ -91,7 +91,7 @@ void RunTimer::stop() {
 }
 
 std::shared_ptr<RunTimer> RunTimer::start(const GraphSettings& settings, int index) {
-  if (!settings.times) return std::make_shared<CudaRunTimer>(index, current_cuda_stream(index));
+  if (!settings.has_timer) return std::make_shared<CudaRunTimer>(index, current_cuda_stream(index));
   const Ref timer = checked(PyObject_CallMethod(static_cast<PyObject*>(settings.recorder.get()), "timer", nullptr));
   return std::make_shared<PythonRunTimer>(hold_python(timer.get()));
 }

@@ -24,6 +24,7 @@ struct Fixture : UpToClasses {
     EnvironmentGuard out;
     classes.watch_types(out);
     classes.watch_classes(out);
+    classes.watch_own_entries(out);
     classes.watch_functions(out);
     return out;
   }
@@ -61,11 +62,29 @@ TEST_CASE_FIXTURE(Fixture, "ClassReads: classes of C code do not change") {
   CHECK(guard().lines().empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "ClassReads: what the program wrote is no read") {
+TEST_CASE_FIXTURE(Fixture,
+                  "ClassReads: what the program wrote is no read, but classes below it keep their own entries") {
   log.add(Effect::Attribute, names["A"], str("x").get(), integer(1).get());
   read("A", "x");
-  read("B", "x");
   CHECK(guard().lines().empty());
+  read("B", "x");
+  EnvironmentGuard environment = guard();
+  CHECK(environment.lines() == Lines{"class B: 'x' absent", "class M: 'x' absent"});
+  names.exec("A.x = 2\n");
+  CHECK(environment.check());
+  names.exec("B.x = 2\n");
+  CHECK_FALSE(environment.check());
+}
+
+TEST_CASE_FIXTURE(Fixture, "ClassReads: an entry below a class that the program wrote to must stay the class's own") {
+  names.exec("B.x = 1\n");
+  log.add(Effect::Attribute, names["A"], str("x").get(), integer(1).get());
+  read("B", "x");
+  EnvironmentGuard environment = guard();
+  CHECK(environment.lines() == Lines{"class B: 'x' == 1"});
+  CHECK(environment.check());
+  names.exec("del B.x\n");  // a look-up finds the equal value of A
+  CHECK_FALSE(environment.check());
 }
 
 TEST_CASE_FIXTURE(Fixture, "ClassReads: of a class that the program made the base is read") {

@@ -45,6 +45,21 @@ COUNTERS = {
         """,
         None,
     ),
+    "static method of a user's class": (
+        """
+        class named(staticmethod):
+            def __init__(self, function, name):
+                super().__init__(function)
+                self.name = name
+        class C: pass
+        v = []
+        def f(x):
+            if 'g' in C.__dict__: v.append((C.g(2), C.__dict__['g'].name, type(C.__dict__['g']) is named))
+            C.g = named(lambda n: n + 1, 'one')
+            return x * 2
+        """,
+        None,
+    ),
     "static method": (
         """
         class C: pass

@@ -110,6 +110,21 @@ def test_a_call_with_wrong_sizes_decides_nothing(fn):
         assert thunder.jit(fn)(x, x).dtype is torch.bfloat16
 
 
+def test_an_exception_that_is_handled_keeps_its_frames():
+    def raises():
+        raise KeyError("handled")
+
+    with pytest.raises(KeyError) as raised:
+        try:
+            raises()
+        except KeyError:
+            _autocast._plans.clear()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                thunder.jit(lambda x: f"{x.sum():.1f}")(torch.ones(2, 3))
+            raise
+    assert [entry.name for entry in raised.traceback][-1] == "raises"
+
+
 def test_what_pytorch_refuses_keeps_no_caller():
     """An error that was kept would keep its frames, and theirs the caller's variables, until garbage is collected."""
 

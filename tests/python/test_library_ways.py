@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+import torch._dynamo
 from torch import nn
 from torch.utils.dlpack import to_dlpack
 
@@ -76,6 +77,28 @@ def test_other_threads_see_that_they_are_not_compiled():
     assert torch.equal(thunder.jit(f)(torch.ones(2)), torch.full((2,), 2.0))
     other.join()
     assert seen == [(False, False)]
+
+
+def by_getattr():
+    return getattr(torch.compiler, "_is_compiling_flag")  # noqa: B009  # another way than an attribute's
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        torch.compiler.is_compiling,
+        torch._dynamo.is_compiling,
+        torch._dynamo.external_utils.is_compiling,
+        lambda: torch.compiler._is_compiling_flag,
+        lambda: vars(torch.compiler)["_is_compiling_flag"],
+        by_getattr,
+    ],
+    ids=["compiler", "dynamo", "external_utils", "attribute", "entry", "getattr"],
+)
+def test_ways_to_ask(asks):
+    x = torch.ones(())
+    assert thunder.jit(lambda x: x + 1 if asks() else x)(x) == 2
+    assert not asks()
 
 
 def test_a_variable_of_the_same_name_is_the_programs_own():

@@ -1,5 +1,7 @@
 """len() of a tensor is its first size, which may be another one in the next call."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -97,3 +99,27 @@ def test_the_length_of_what_depends_on_values():
     for n in (4, 5, 8):
         x = torch.randn(n).abs() * torch.tensor([1.0, -1] * 4)[:n]
         torch.testing.assert_close(compiled(x), x[x > 0].mean())
+
+
+WRITES = {
+    "number": lambda y: y.__setitem__(slice(0, 2), 5.0),
+    "from the end": lambda y: y.__setitem__(slice(-3, None), 0.0),
+    "new dimension": lambda y: y.__setitem__((None, slice(1, 3)), 2.0),
+    "tensor": lambda y: y.__setitem__(slice(0, 2), torch.ones(2)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_slices_of_what_depends_on_values_are_written(write):
+    def f(x):
+        y = x[x > 0]
+        WRITES[write](y)
+        return y
+
+    compiled = thunder.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(4):
+            x = torch.randn(6, 4, generator=torch.Generator().manual_seed(seed))
+            assert torch.equal(compiled(x), f(x))
+    assert thunder.cache_misses(compiled) == 1 and not thunder.compile_stats(compiled)["eager_calls"]

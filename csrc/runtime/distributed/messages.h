@@ -54,7 +54,7 @@ class MessageReader {
 
  private:
   static void check(bool holds) {
-    if (!holds) throw Error(ErrorKind::Runtime, "[distributed] a rank runs another version of Thunder than this one");
+    if (!holds) throw Error(ErrorKind::Runtime, "a rank runs another version of Thunder than this one");
   }
   void pass_space() {
     check(rest_.starts_with(' '));
