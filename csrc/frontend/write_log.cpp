@@ -50,10 +50,7 @@ bool WriteLog::attribute_written(PyObject* owner, PyObject* name) const {
 bool WriteLog::class_written(PyTypeObject* type, PyObject* name) const {
   if (attributes_of_.empty() || !type->tp_mro) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
-    if (attribute_written(base, name)) return true;
-    PyObject* dict = class_dict(base);
-    if (dict && PyDict_Contains(dict, name) != 0) return false;
+    if (attribute_written(PyTuple_GET_ITEM(type->tp_mro, i), name)) return true;
   }
   return false;
 }

@@ -18,7 +18,7 @@ class WriteLog {
   /// Whether the program wrote to an entry of a dict, an element of a list or a cell (then `key` is null).
   bool written(PyObject* owner, PyObject* key) const;
   bool attribute_written(PyObject* owner, PyObject* name) const;
-  /// Whether the program wrote what a class has or inherits under the name.
+  /// Whether the program wrote the attribute of a class or of a base, also of a base that the class hides by its own.
   bool class_written(PyTypeObject* type, PyObject* name) const;
   /// Whether the program wrote to what is in a container.
   bool changed(PyObject* container) const { return !of(container).empty(); }

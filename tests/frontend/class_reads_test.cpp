@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(guard().lines().empty());
   read("B", "x");
   EnvironmentGuard environment = guard();
-  CHECK(environment.lines() == Lines{"class B: 'x' absent", "class M: 'x' absent"});
+  CHECK(environment.lines() == Lines{"class B['x'] absent", "class M['x'] absent"});
   names.exec("A.x = 2\n");
   CHECK(environment.check());
   names.exec("B.x = 2\n");
@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(Fixture, "ClassReads: an entry below a class that the program 
   log.add(Effect::Attribute, names["A"], str("x").get(), integer(1).get());
   read("B", "x");
   EnvironmentGuard environment = guard();
-  CHECK(environment.lines() == Lines{"class B: 'x' == 1"});
+  CHECK(environment.lines() == Lines{"class B['x'] == 1"});
   CHECK(environment.check());
   names.exec("del B.x\n");  // a look-up finds the equal value of A
   CHECK_FALSE(environment.check());

@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(Fixture, "WriteLog: a write to a class is one to what inherits
   log.add(Effect::Attribute, names["A"], str("x").get(), integer(1).get());
   CHECK(log.class_written(names.type("A"), str("x").get()));
   CHECK(log.class_written(names.type("B"), str("x").get()));
-  CHECK_FALSE(log.class_written(names.type("C"), str("x").get()));  // it has its own
+  CHECK(log.class_written(names.type("C"), str("x").get()));  // which hides it by its own
   CHECK_FALSE(log.class_written(names.type("B"), str("y").get()));
   names.exec("A.x = 2\n");
   log.take_back();
