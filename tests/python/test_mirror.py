@@ -25,19 +25,9 @@ TESTS = {"core": ROOT / "tests/cpp/core", "frontend": ROOT / "tests/frontend"}
 # Headers whose tests stand elsewhere, each with their place: what such a part does is seen in programs alone.
 EXCEPTIONS = {
     "core": {},
-    "frontend": {
-        "batched": "tests/python/test_vmap.py",
-        "custom_gradient": "tests/python/test_custom_function.py",
-        "derivatives": "tests/python/test_func.py",
-        "dtensors": "tests/distributed",
-        "functions_apart": "tests/python/test_func_programs.py",
-        "gradient_hooks": "tests/python/test_hooks_inside.py",
-        "gradients": "tests/python/test_gradients_inside.py",
-        "outside_calls": "tests/python/test_environment_parts.py",
-        "torch_calls": "tests/python/test_torch_operators.py",
-    },
+    "frontend": {},
 }
-MOST_EXCEPTIONS = {"core": 3, "frontend": 9}
+MOST_EXCEPTIONS = {"core": 3, "frontend": 3}
 
 
 def has_tests(layer, header):
