@@ -150,6 +150,39 @@ TEST_CASE_FIXTURE(Fixture, "OutsideCalls: classes") {
   CHECK(fresh.has(record.get()));
 }
 
+TEST_CASE_FIXTURE(Fixture, "OutsideCalls: an object is the program's own as soon as its constructor runs") {
+  // A frame of the constructor begins while the class is being called.
+  static Fixture* test = nullptr;
+  test = this;
+  static PyMethodDef begins = {"begins",
+                               [](PyObject*, PyObject* object) -> PyObject* {
+                                 PyObject* init = PyObject_GetAttrString(test->source["Watched"], "__init__");
+                                 auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(init));
+                                 const bool before = test->fresh.has(object);
+                                 test->calls.entered(init, code, object);
+                                 Py_DECREF(init);
+                                 return Py_BuildValue("ii", before, test->fresh.has(object));
+                               },
+                               METH_O, nullptr};
+  source.exec(
+      "class Watched:\n"
+      "    def __init__(self, begins): self.seen = begins(self)\n");
+  const Ref function = Ref::steal(PyCFunction_New(&begins, nullptr));
+  const Ref object = made("Watched", {function.get()});
+  CHECK(repr(Ref::steal(PyObject_GetAttrString(object.get(), "seen"))) == "(0, 1)");
+  const Ref outside = source.eval("Record(1)");
+  const Ref init = source.eval("Record.__init__");
+  calls.entered(init.get(), reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(init.get())), outside.get());
+  CHECK_FALSE(fresh.has(outside.get()));  // no class is being called
+}
+
+TEST_CASE_FIXTURE(Fixture, "OutsideCalls: a program that asks for the time is not kept") {
+  source.exec("import time");
+  CHECK_FALSE(not_kept.why());
+  made("time.time", {});
+  CHECK(not_kept.why().has_value());
+}
+
 TEST_CASE_FIXTURE(Fixture, "OutsideCalls: torch calls on tensors go to the recorder, which is asked to take them") {
   const Ref x = argument({2});
   TorchFunction f;
