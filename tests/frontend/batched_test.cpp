@@ -53,18 +53,35 @@ TEST_CASE_FIXTURE(Fixture, "BatchedFunctions: what depends on no sample is the s
 TEST_CASE_FIXTURE(Fixture, "BatchedFunctions: a result in the memory of a sample is one in that of the batch") {
   const AliasTracker& aliases = acquisition.aliases();
   std::vector<Ref> y;
+  bool view = false;
   SUBCASE("the sample itself") {
     y = call([](const auto& given) -> std::vector<Ref> { return {Ref::borrow(given.at(0))}; });
     CHECK(shape(y.at(0)) == "[5, 2, 3]");
   }
   SUBCASE("a view of it") {
+    view = true;
     y = call([&](const auto& given) -> std::vector<Ref> {
       return {wrap(b("torch.select", tensors.value_of(given.at(0)), Arg(0), Arg(1)))};
     });
     CHECK(shape(y.at(0)) == "[5, 3]");
   }
   CHECK(y.at(0).get() != x.get());
+  CHECK(aliases.path(tensors.id_of(y.at(0).get())).empty() != view);
   CHECK(aliases.share_memory(tensors.id_of(y.at(0).get()), tensors.id_of(x.get())));
+}
+
+TEST_CASE_FIXTURE(Fixture, "BatchedFunctions: gradients flow where the function's own calls recorded them") {
+  x = argument({5, 2, 3}, DType::f32, /*requires_grad=*/true);
+  torch.grad_enabled = false;
+  b.set_grad_enabled(false);
+  const std::vector<Ref> y = call([&](const auto& given) -> std::vector<Ref> {
+    const Ref without = neg(given.at(0));
+    b.set_grad_enabled(true);
+    return {without, neg(given.at(0))};
+  });
+  CHECK_FALSE(value(y.at(0)).requires_grad());
+  CHECK(value(y.at(1)).requires_grad());
+  CHECK_FALSE(b.grad_enabled());
 }
 
 TEST_CASE_FIXTURE(Fixture, "BatchedFunctions: random numbers are drawn as vmap is told") {
