@@ -112,15 +112,7 @@ TEST_CASE_FIXTURE(Fixture, "Derivatives: a forward-mode derivative ends at no_gr
   pullback(constant, x);
 }
 
-TEST_CASE("Derivatives: a rule has none") {
-  FakeTorch torch;
-  Acquisition owner;
-  Acquisition acquisition(owner.builder(), false);
-  Layouts layouts(acquisition);
-  Proxies proxies(acquisition, layouts);
-  Inputs inputs(acquisition);
-  Tensors tensors(acquisition, proxies, inputs, {}, {});
-  ValueQuestions questions(acquisition, inputs, tensors);
+TEST_CASE_FIXTURE(UpToQuestionsOfRule, "Derivatives: a rule has none") {
   FunctionsApart functions(acquisition, proxies, tensors, questions);
   Derivatives derivatives(acquisition, layouts, proxies, tensors, functions);
   CHECK_THROWS_AS(derivatives.pullback(Py_None, {}, {}), Error);

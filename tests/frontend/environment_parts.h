@@ -44,16 +44,23 @@ struct UpToContainers : UpToStates {
   }
 };
 
+/// The guard that the reads of these parts become, without the tensors themselves.
+inline EnvironmentGuard guard_of(ContainerReads& containers, const ClassReads& classes, AttributeReads& attributes) {
+  EnvironmentGuard out;
+  attributes.watch_tensors(out);
+  containers.watch(out);
+  classes.watch_types(out);
+  classes.watch_classes(out);
+  classes.watch_own_entries(out);
+  attributes.watch_attributes(out);
+  return out;
+}
+
 struct UpToAttributes : UpToContainers {
   AttributeReads attributes{names, fresh, uses, log, states, classes, containers};
 
   EnvironmentGuard guard() {
-    EnvironmentGuard out;
-    attributes.watch_tensors(out);
-    containers.watch(out);
-    classes.watch_types(out);
-    classes.watch_classes(out);
-    attributes.watch_attributes(out);
+    EnvironmentGuard out = guard_of(containers, classes, attributes);
     attributes.add_tensors(out);
     return out;
   }

@@ -62,15 +62,7 @@ struct Fixture {
     REQUIRE(result);
     return Ref::steal(*result);
   }
-  Lines guard() {
-    EnvironmentGuard out;
-    attributes.watch_tensors(out);
-    containers.watch(out);
-    classes.watch_types(out);
-    classes.watch_classes(out);
-    attributes.watch_attributes(out);
-    return out.lines();
-  }
+  Lines guard() { return guard_of(containers, classes, attributes).lines(); }
   Ref argument(const Dims& shape) { return tracer.tensors().add_argument(tensor(shape).get(), 0); }
 };
 

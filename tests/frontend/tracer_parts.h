@@ -37,6 +37,18 @@ struct UpToQuestions : UpToTensors {
   ValueQuestions questions{acquisition, inputs, tensors};
 };
 
+/// The same of a rule, which records into the builder of another program.
+struct UpToQuestionsOfRule {
+  FakeTorch torch;
+  Acquisition owner;
+  Acquisition acquisition{owner.builder(), false};
+  Layouts layouts{acquisition};
+  Proxies proxies{acquisition, layouts};
+  Inputs inputs{acquisition};
+  Tensors tensors{acquisition, proxies, inputs, {}, {}};
+  ValueQuestions questions{acquisition, inputs, tensors};
+};
+
 struct UpToDraws : UpToQuestions {
   PythonDraws draws{acquisition, proxies, tensors, questions};
 };

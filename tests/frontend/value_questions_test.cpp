@@ -208,16 +208,8 @@ TEST_CASE_FIXTURE(Fixture, "ValueQuestions: what the reads computed is an input 
   CHECK(acquired.computation.inputs == std::vector<Value>{value(y)});
 }
 
-TEST_CASE("ValueQuestions: a rule asks for no values") {
-  FakeTorch torch;
-  Acquisition owner;
+TEST_CASE_FIXTURE(UpToQuestionsOfRule, "ValueQuestions: a rule asks for no values") {
   const Value x = owner.builder().input(tensor_type({}, {}));
-  Acquisition acquisition(owner.builder(), false);
-  Layouts layouts(acquisition);
-  Proxies proxies(acquisition, layouts);
-  Inputs inputs(acquisition);
-  Tensors tensors(acquisition, proxies, inputs, {}, {});
-  ValueQuestions questions(acquisition, inputs, tensors);
   CHECK(acquisition.answers == nullptr);
   const Ref proxy = tensors.add_value(x);
   CHECK_THROWS_AS(questions.read(proxy.get(), "item"), Error);
